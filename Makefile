@@ -1,0 +1,73 @@
+# Everything here needs python3 (>= 3.11), a C compiler and the package index; test-kafka also Java 17.
+# `make` alone lists the targets.
+
+PYTHON ?= python3
+VENV   := .venv
+PY     := $(VENV)/bin/python
+STAMP  := $(VENV)/.installed
+NATIVE := $(wildcard src/ottla/_native/*.pyx src/ottla/_native/*.pxd src/ottla/_native/*.c src/ottla/_native/*.h)
+# Cython writes core.c next to core.pyx: output, not input.
+NATIVE := $(filter-out src/ottla/_native/core.c,$(NATIVE))
+WORKERS ?= auto
+FUZZ_FRAMES ?= 1000000
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup test test-kafka test-kafka-full lint format stubs fuzz bench wheel demo clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
+
+setup: $(STAMP) ## a virtual environment in .venv with everything installed; quick when nothing changed
+
+$(STAMP): pyproject.toml constraints.txt $(NATIVE) tools/preflight.py
+	@$(PYTHON) tools/preflight.py python compiler
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	@echo "setup: installing the tools (first time: a minute or two)"
+	@$(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt "pip>=25.1"
+	@$(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group dev
+	@echo "setup: building ottla"
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+	@echo "setup: done, try .venv/bin/python"
+
+test: $(STAMP) ## the test suite, without Apache Kafka
+	$(PY) -m pytest -n $(WORKERS) -m "not kafka and not kafka_full"
+
+test-kafka: $(STAMP) ## the interop suite against a real Apache Kafka (needs Java 17)
+	@$(PYTHON) tools/preflight.py java
+	$(PY) -m pytest -m kafka tests/interop
+
+test-kafka-full: $(STAMP) ## the interop suite with its long matrices
+	@$(PYTHON) tools/preflight.py java
+	$(PY) -m pytest -m "kafka or kafka_full" tests/interop
+
+lint: $(STAMP) ## ruff and mypy --strict
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+format: $(STAMP) ## let ruff mend what it can
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+stubs: $(STAMP) ## write the editor stubs of the wire messages anew from the schema
+	$(PY) -m tools.make_stubs
+
+fuzz: $(STAMP) ## a million mutated frames through the wire layer (FUZZ_FRAMES=N for another number)
+	$(PY) -m tests.wire.fuzz --frames $(FUZZ_FRAMES)
+
+bench: $(STAMP) ## every benchmark, as tables (one of them: .venv/bin/python -m bench NAME [--json])
+	$(PY) -m bench all
+
+wheel: $(STAMP) ## a manylinux wheel in dist/
+	$(PY) -m tools.make_wheel
+
+demo: $(STAMP)
+	@echo "demo: not there yet. It needs the embedded cluster, the client and the Spark connector; none has landed." >&2
+	@exit 1
+
+clean: ## remove what was built, .venv included
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -f src/ottla/_native/core.c src/ottla/_native/*.so
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
