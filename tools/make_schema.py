@@ -39,7 +39,7 @@ HEADER = """\
 
 
 def parse_range(text: str | None) -> Range:
-    """"3+", "0-4", "2" and "none" as inclusive bounds; "3+" is open to the top."""
+    """ "3+", "0-4", "2" and "none" as inclusive bounds; "3+" is open to the top."""
     if text is None or text == "none":
         return NONE
     if text.endswith("+"):
@@ -110,7 +110,9 @@ class Source:
         return found
 
 
-def merge_fields(old: list[Json], new: list[Json], old_bounds: Range, new_bounds: Range, where: str) -> list[Json]:
+def merge_fields(
+    old: list[Json], new: list[Json], old_bounds: Range, new_bounds: Range, where: str
+) -> list[Json]:
     """The fields of both releases in one list, each release's own order kept."""
     olds = {field["name"]: field for field in old}
     news = {field["name"]: field for field in new}
@@ -165,7 +167,10 @@ def merge_message(new: Source, old: Source | None) -> Json:
         "flexible": flexible,
         "fields": merge_fields(old_raw["fields"], new.raw["fields"], old_bounds, new.valid, name),
         "commonStructs": [
-            {"name": s, "fields": merge_fields(structs_old.get(s, []), f, old_bounds, new.valid, f"{name}.{s}")}
+            {
+                "name": s,
+                "fields": merge_fields(structs_old.get(s, []), f, old_bounds, new.valid, f"{name}.{s}"),
+            }
             for s, f in structs_new.items()
         ],
     }
@@ -178,7 +183,11 @@ def a_client_meets(old: Source) -> bool:
 
     Nor the oldest request header: only ControlledShutdown v0 ever had it.
     """
-    return old.raw["type"] != "header" and "broker" in old.raw.get("listeners", ["broker"]) and not old.raw.get("latestVersionUnstable", False)
+    return (
+        old.raw["type"] != "header"
+        and "broker" in old.raw.get("listeners", ["broker"])
+        and not old.raw.get("latestVersionUnstable", False)
+    )
 
 
 def as_facts(merged: Json) -> Source:
@@ -188,7 +197,10 @@ def as_facts(merged: Json) -> Source:
         return [
             {
                 **field,
-                **{k: f"{field[k][0]}-{field[k][1]}" for k in ("versions", "nullableVersions", "taggedVersions")},
+                **{
+                    k: f"{field[k][0]}-{field[k][1]}"
+                    for k in ("versions", "nullableVersions", "taggedVersions")
+                },
                 **({"fields": fields(field["fields"])} if "fields" in field else {}),
             }
             for field in of
@@ -292,7 +304,9 @@ def main(arguments: list[str]) -> int:
     if check:
         if TARGET.read_text() == text:
             return 0
-        print(f"{TARGET} differs from the facts: run python -m tools.make_schema {folders[0]}", file=sys.stderr)
+        print(
+            f"{TARGET} differs from the facts: run python -m tools.make_schema {folders[0]}", file=sys.stderr
+        )
         return 1
     TARGET.write_text(text)
     print(f"{TARGET}: {len(text)} bytes, {text.count(chr(10) * 2)} messages")

@@ -3,8 +3,10 @@
     python3 tools/preflight.py python compiler java
 
 Runs before the virtual environment exists and on any Python, so: standard library only, and no syntax
-newer than the oldest Python that people still have as python3.
+newer than the oldest Python that people still have as python3 (3.7).
 """
+
+from __future__ import annotations
 
 import os
 import re
@@ -15,7 +17,7 @@ import sysconfig
 import tempfile
 
 
-def check_python():
+def check_python() -> str | None:
     if sys.version_info < (3, 11):
         found = "%d.%d" % sys.version_info[:2]
         return "Python 3.11 or newer is needed, %s is %s: install one and run make PYTHON=python3.11" % (
@@ -30,7 +32,7 @@ def check_python():
     return None
 
 
-def check_compiler():
+def check_compiler() -> str | None:
     command = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()
     if shutil.which(command[0]) is None:
         return (
@@ -50,31 +52,38 @@ def check_compiler():
     if compiled.returncode == 0:
         return None
     if not os.path.exists(os.path.join(include, "Python.h")):
-        return "Python's C headers are missing: install python3-dev (Debian, Ubuntu) or python3-devel (Fedora)"
+        return (
+            "Python's C headers are missing: install python3-dev (Debian, Ubuntu) or python3-devel (Fedora)"
+        )
     first = (compiled.stdout.decode(errors="replace").splitlines() or ["no output"])[0]
     return "the C compiler %r cannot compile a one-line program: %s" % (" ".join(command), first)
 
 
-def check_java():
+def check_java() -> str | None:
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if java is None or not os.path.exists(java):
         where = "JAVA_HOME is %s, which has no bin/java" % home if home else "no java was found"
-        return "Java 17 or newer is needed to run Apache Kafka and %s: install openjdk-17-jre-headless" % where
+        return (
+            "Java 17 or newer is needed to run Apache Kafka and %s: install openjdk-17-jre-headless" % where
+        )
     answer = subprocess.run([java, "-version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     text = answer.stdout.decode(errors="replace")
     found = re.search(r'version "(?:1\.)?(\d+)', text)
     if found is None:
         return "%s did not tell its version: it said %r" % (java, text[:80])
     if int(found.group(1)) < 17:
-        return "Java 17 or newer is needed, %s is %s: install openjdk-17-jre-headless" % (java, found.group(1))
+        return "Java 17 or newer is needed, %s is %s: install openjdk-17-jre-headless" % (
+            java,
+            found.group(1),
+        )
     return None
 
 
 CHECKS = {"python": check_python, "compiler": check_compiler, "java": check_java}
 
 
-def main(names):
+def main(names: list[str]) -> int:
     for name in names:
         if name not in CHECKS:
             sys.stderr.write("preflight: unknown check %r: one of %s\n" % (name, ", ".join(sorted(CHECKS))))

@@ -29,6 +29,14 @@ class Source:
     def add(self, line: str) -> None:
         self.lines.append("    " * self.indent + line)
 
+    def position(self) -> tuple[int, int]:
+        """This place, for `insert`."""
+        return len(self.lines), self.indent
+
+    def insert(self, position: tuple[int, int], line: str) -> None:
+        at, indent = position
+        self.lines.insert(at, "    " * indent + line)
+
     def block(self, line: str) -> _Block:
         """Adds a line that opens a block; the block lasts as long as the `with`."""
         self.add(line)
@@ -76,6 +84,12 @@ def is_compact(schema: MessageSchema, version: int, field: FieldSchema) -> bool:
 
 def is_fixed(field: FieldSchema) -> bool:
     return not field.array and isinstance(field.type, str) and field.type in FIXED_CODES
+
+
+def is_number_array(schema: MessageSchema, version: int, field: FieldSchema) -> bool:
+    """An array of numbers behind a compact length."""
+    numbers = field.array and isinstance(field.type, str) and field.type in NUMBER_CODES
+    return numbers and version not in field.nullable and is_compact(schema, version, field)
 
 
 def default_source(field: FieldSchema) -> str:

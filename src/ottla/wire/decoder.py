@@ -9,12 +9,22 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
+from itertools import zip_longest
 from typing import Any
 
 from ottla.errors import DecodeError
 from ottla.wire import primitives
-from ottla.wire.codegen import FIXED_CODES, Source, default_source, is_compact, is_fixed, smallest_size
-from ottla.wire.primitives import MAX_STRING, NUMBER_CODES, READY_LENGTHS, Buffer, Malformed
+from ottla.wire.codegen import (
+    FIXED_CODES,
+    Source,
+    default_source,
+    is_compact,
+    is_fixed,
+    is_number_array,
+    smallest_size,
+)
+from ottla.wire.primitives import MAX_STRING, NUMBER_CODES, READY_LENGTHS, Buffer, MalformedError
+from ottla.wire.runs import RunDecoders, is_regular, no_run
 from ottla.wire.schema import FieldSchema, MessageSchema, StructSchema
 
 Decoder = Callable[[Buffer, int, int], tuple[Any, int]]
@@ -27,7 +37,7 @@ def compile_decoder(schema: MessageSchema, version: int, classes: Mapping[str, t
 
 def decode_error(name: str, version: int, pos: int, end: int, error: Exception) -> DecodeError:
     """What a decoder raises for bytes that are not its message."""
-    if isinstance(error, Malformed):
+    if isinstance(error, MalformedError):
         reason = str(error)
     elif isinstance(error, UnicodeDecodeError):
         reason = f"a string is not UTF-8 ({error.reason})"
@@ -40,11 +50,18 @@ class _DecoderCompiler:
     def __init__(self, schema: MessageSchema, version: int, classes: Mapping[str, type]) -> None:
         self._schema = schema
         self._version = version
+        self._classes = classes
         self._flexible = version in schema.flexible
         self._source = Source()
         # Fixed-size fields that were met and not yet read: struct codes, targets, and what to do afterwards.
         self._run: list[tuple[str, str]] = []
         self._after_run: list[str] = []
+        # The local that holds a byte which was read before its turn.
+        self._byte_ahead: str | None = None
+        # The locals with the lengths of number arrays since the element began: its shape, see runs.py.
+        self._array_lengths: list[str] = []
+        # Where lines that run once, before anything is read, may be put.
+        self._prologue = (0, 0)
         self._source.names.update(classes)
         self._source.names.update(
             _new=object.__new__,
@@ -54,11 +71,12 @@ class _DecoderCompiler:
             _read_uvarint=primitives.read_uvarint,
             _read_tag=primitives.read_tag,
             _read_unknown_tags=primitives.read_unknown_tags,
+            _no_run=no_run,
             _bad_length=primitives.bad_length,
             _bad_presence=primitives.bad_presence,
             _bad_tag_size=primitives.bad_tag_size,
             _array_unpacker=primitives.array_unpacker,
-            _errors=(struct.error, IndexError, UnicodeDecodeError, Malformed),
+            _errors=(struct.error, IndexError, UnicodeDecodeError, MalformedError),
             _decode_error=decode_error,
         )
 
@@ -67,6 +85,7 @@ class _DecoderCompiler:
         with source.block("def decode(buf, pos, end):"):
             with source.block("try:"):
                 self._take_buffer()
+                self._prologue = source.position()
                 self._struct(schema.body, "message")
                 self._flush()
                 source.add("return message, pos")
@@ -92,8 +111,12 @@ class _DecoderCompiler:
         source.add(f"{target} = _new({struct_.name})")
         for field in struct_.absent_at(version):
             source.add(f"{target}.{field.attribute} = {default_source(field)}")
-        for field in struct_.untagged_at(version):
-            self._field(field, f"{target}.{field.attribute}")
+        fields = struct_.untagged_at(version)
+        for field, following in zip_longest(fields, fields[1:]):
+            if is_number_array(self._schema, version, field) and self._starts_with_a_byte(following):
+                self._number_array_and_byte(field, f"{target}.{field.attribute}")
+            else:
+                self._field(field, f"{target}.{field.attribute}")
         if self._flexible:
             self._tags(struct_, target)
         else:
@@ -136,17 +159,25 @@ class _DecoderCompiler:
 
     def _length(self, field: FieldSchema, code: str) -> str:
         """Reads a length field; -1 is null, in compact form and out of it."""
-        length = self._source.fresh("n")
         if not is_compact(self._schema, self._version, field):
+            length = self._source.fresh("n")
             self._run.append((code, length))
             self._flush()
             return length
-        self._run.append(("B", length))
-        self._flush()
+        length = self._byte()
         with self._source.block(f"if {length} > 127:"):
             self._source.add(f"{length}, pos = _finish_uvarint(buf, pos, {length})")
         self._source.add(f"{length} -= 1")
         return length
+
+    def _byte(self) -> str:
+        """Reads an unsigned byte together with whatever is pending; it may have been read already."""
+        byte, self._byte_ahead = self._byte_ahead, None
+        if byte is None:
+            byte = self._source.fresh("n")
+            self._run.append(("B", byte))
+        self._flush()
+        return byte
 
     def _sized(self, type_: str, field: FieldSchema, target: str, *, nullable: bool) -> None:
         """A string, bytes or records: a length and that many bytes."""
@@ -175,8 +206,10 @@ class _DecoderCompiler:
             read()
 
     def _array(self, field: FieldSchema, target: str) -> None:
+        self._array_of(field, target, self._length(field, "i"))
+
+    def _array_of(self, field: FieldSchema, target: str, length: str) -> None:
         source, version = self._source, self._version
-        length = self._length(field, "i")
         # Nothing in the schema has elements of no size; were it so, the bytes could not bound their number.
         size = smallest_size(self._schema, version, field.type, is_compact(self._schema, version, field))
         assert size > 0, f"{field.name} has elements of no size"
@@ -194,19 +227,49 @@ class _DecoderCompiler:
             else:
                 source.add(f"raise _bad_length({field.name!r}, {length}, end - pos)")
 
+    def _starts_with_a_byte(self, following: FieldSchema | None) -> bool:
+        """Whether what comes next is a compact length or, behind the last field, the number of tags."""
+        if following is None:
+            return True
+        sized = following.array or following.type in ("string", "bytes", "records")
+        return sized and is_compact(self._schema, self._version, following)
+
+    def _number_array_and_byte(self, field: FieldSchema, target: str) -> None:
+        """An array of numbers and the byte behind it, in one call."""
+        assert isinstance(field.type, str)
+        source, code = self._source, NUMBER_CODES[field.type]
+        length, ahead = self._byte(), source.fresh("n")
+        self._array_lengths.append(length)
+        ready = source.constant(f"_ready_{code}B", primitives.array_and_byte_unpackers(code))
+        with source.block(f"if 0 < {length} <= {READY_LENGTHS}:"):
+            source.add(f"{target} = items = [*{ready}[{length}](buf, pos)]")
+            source.add(f"{ahead} = items.pop()")
+            source.add(f"pos += {length} * {struct.calcsize('>' + code)} - {struct.calcsize('>' + code) - 1}")
+        with source.block("else:"):
+            source.add(f"{length}, pos = _read_uvarint(buf, pos - 1)")
+            source.add(f"{length} -= 1")
+            self._array_of(field, target, length)
+            source.add(f"{ahead} = buf[pos]")
+            source.add("pos += 1")
+        self._byte_ahead = ahead
+
     def _elements(self, field: FieldSchema, target: str, length: str) -> None:
         source = self._source
         if isinstance(field.type, str) and field.type in NUMBER_CODES:
             code = NUMBER_CODES[field.type]
             ready = source.constant(f"_ready_{code}", primitives.array_unpackers(code))
-            unpack = f"{ready}[{length}] if {length} < {READY_LENGTHS} else _array_unpacker({code!r}, {length})"
+            unpack = (
+                f"{ready}[{length}] if {length} < {READY_LENGTHS} else _array_unpacker({code!r}, {length})"
+            )
             source.add(f"{target} = [*({unpack})(buf, pos)]")
             source.add(f"pos += {length} * {struct.calcsize('>' + code)}")
             return
-        items = source.fresh("items")
+        items, item = source.fresh("items"), source.fresh("item")
         source.add(f"{items} = {target} = []")
+        if isinstance(field.type, StructSchema) and is_regular(self._schema, self._version, field.type):
+            self._regular_elements(field.type, items, item, length)
+            return
         with source.block(f"for _ in range({length}):"):
-            item = source.fresh("item")
             if isinstance(field.type, StructSchema):
                 self._struct(field.type, item)
             elif field.type == "uuid":
@@ -215,6 +278,26 @@ class _DecoderCompiler:
                 self._sized(field.type, field, item, nullable=False)
             self._flush()
             source.add(f"{items}.append({item})")
+
+    def _regular_elements(self, struct_: StructSchema, items: str, item: str, left: str) -> None:
+        """As many elements as have the shape of the last one that was met; then one by the general way."""
+        source = self._source
+        decoders = RunDecoders(struct_, self._version, self._classes)
+        run_of = source.constant(source.fresh("_run_of"), decoders.get)
+        run = source.fresh("run")
+        # Topics mostly share the shape of their partitions too: it outlives the list.
+        source.insert(self._prologue, f"{run} = _no_run")
+        with source.block(f"while {left}:"):
+            source.add(f"done, pos = {run}(buf, pos, end, {items}, {left})")
+            source.add(f"{left} -= done")
+            with source.block(f"if {left}:"):
+                self._array_lengths.clear()
+                self._struct(struct_, item)
+                self._flush()
+                source.add(f"{items}.append({item})")
+                source.add(f"{left} -= 1")
+                shape = "".join(f"{length}, " for length in self._array_lengths)
+                source.add(f"{run} = {run_of}(({shape}))")
 
     def _inner_struct(self, field: FieldSchema, struct_: StructSchema, target: str) -> None:
         inner = self._source.fresh("inner")
@@ -241,9 +324,7 @@ class _DecoderCompiler:
         known = struct_.tagged_at(self._version)
         for field in known:
             source.add(f"{target}.{field.attribute} = {default_source(field)}")
-        count = source.fresh("n")
-        self._run.append(("B", count))
-        self._flush()
+        count = self._byte()
         unknown = f"{target}.unknown_tagged_fields"
         with source.block(f"if {count}:"):
             if known:

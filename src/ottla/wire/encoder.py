@@ -13,7 +13,7 @@ from typing import Any
 
 from ottla.wire import primitives
 from ottla.wire.codegen import FIXED_CODES, Source, default_source, is_compact, is_fixed
-from ottla.wire.explain import NotInVersion, explain
+from ottla.wire.explain import NotInVersionError, explain
 from ottla.wire.primitives import MAX_STRING, NUMBER_CODES, READY_LENGTHS, Buffer
 from ottla.wire.schema import FieldSchema, MessageSchema, StructSchema
 
@@ -55,7 +55,7 @@ class _EncoderCompiler:
             _write_tags=primitives.write_tags,
             _plain_bytes=plain_bytes,
             _check_string=check_string,
-            _not_in_version=NotInVersion,
+            _not_in_version=NotInVersionError,
             _errors=(struct.error, TypeError, AttributeError, ValueError, OverflowError),
             _explain=explain,
             _schema=schema,

@@ -17,7 +17,7 @@ from ottla.wire.primitives import MAX_STRING
 from ottla.wire.schema import FieldSchema, MessageSchema, StructSchema
 
 
-class NotInVersion(ValueError):
+class NotInVersionError(ValueError):
     """A field that this version lacks is not at its default."""
 
 
@@ -29,7 +29,9 @@ def explain(schema: MessageSchema, version: int, message: object, error: Excepti
     return EncodeError(f"{schema.name} v{version}: {problem}")
 
 
-def _problems(struct_: StructSchema, version: int, value: Any, error: Exception, path: str = "") -> Iterator[str]:
+def _problems(
+    struct_: StructSchema, version: int, value: Any, error: Exception, path: str = ""
+) -> Iterator[str]:
     for field in struct_.fields:
         name = f"{path}.{field.attribute}" if path else field.attribute
         if not hasattr(value, field.attribute):
@@ -38,16 +40,21 @@ def _problems(struct_: StructSchema, version: int, value: Any, error: Exception,
         content = getattr(value, field.attribute)
         if version in field.versions:
             yield from _field_problems(field, version, content, error, name)
-        elif isinstance(error, NotInVersion) and error.args == (field.attribute,) and not field.ignorable:
-            # The same field may be at its default here and set in another element: that one is meant then.
-            if content != getattr(type(value)(), field.attribute):
-                yield (
-                    f"{name} is {_shown(content)}, and this version has no such field "
-                    f"(it is in {field.versions}): leave it out or use another version"
-                )
+        elif _is_culprit(field, error) and content != getattr(type(value)(), field.attribute):
+            yield (
+                f"{name} is {_shown(content)}, and this version has no such field "
+                f"(it is in {field.versions}): leave it out or use another version"
+            )
 
 
-def _field_problems(field: FieldSchema, version: int, value: Any, error: Exception, name: str) -> Iterator[str]:
+def _is_culprit(field: FieldSchema, error: Exception) -> bool:
+    """Whether the encoder stopped at a field of this name; elements where it is at its default are passed over."""
+    return isinstance(error, NotInVersionError) and error.args == (field.attribute,) and not field.ignorable
+
+
+def _field_problems(
+    field: FieldSchema, version: int, value: Any, error: Exception, name: str
+) -> Iterator[str]:
     if value is None:
         absent = field.absent_struct and version in field.tagged
         if version not in field.nullable and not absent:
@@ -64,7 +71,9 @@ def _field_problems(field: FieldSchema, version: int, value: Any, error: Excepti
         yield from _value_problems(field, version, item, error, f"{name}[{index}]")
 
 
-def _value_problems(field: FieldSchema, version: int, value: Any, error: Exception, name: str) -> Iterator[str]:
+def _value_problems(
+    field: FieldSchema, version: int, value: Any, error: Exception, name: str
+) -> Iterator[str]:
     if isinstance(field.type, StructSchema):
         yield from _problems(field.type, version, value, error, name)
         return

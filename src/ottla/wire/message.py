@@ -122,7 +122,7 @@ def message_class(name: str) -> type[Message]:
         "_decoders": {},
         **structs,
     }
-    made = _make_class(schema.body, Message, name, structs, namespace)
+    made: type[Message] = _make_class(schema.body, Message, name, structs, namespace)
     structs[name] = made
     return made
 

@@ -1,7 +1,7 @@
 """The few wire types that Python lacks, and the slow halves of the compiled codecs.
 
 decoder.py and encoder.py write functions that handle the common case in line; what is rare, or too long to
-repeat in each of them, is here. `Malformed` never leaves the wire layer: the codecs turn it into a DecodeError
+repeat in each of them, is here. `MalformedError` never leaves the wire layer: the codecs turn it into a DecodeError
 that names the message, its version and the byte.
 """
 
@@ -50,26 +50,26 @@ class Uuid(bytes):
 ZERO_UUID: Final = Uuid(16)
 
 
-class Malformed(ValueError):
+class MalformedError(ValueError):
     """What is wrong with the bytes, before it is known in which message."""
 
 
-def bad_length(field: str, length: int, left: int) -> Malformed:
+def bad_length(field: str, length: int, left: int) -> MalformedError:
     if length == -1:
-        return Malformed(f"{field} is null, which this version does not allow")
+        return MalformedError(f"{field} is null, which this version does not allow")
     if length < 0:
-        return Malformed(f"{field} has length {length}")
-    return Malformed(f"{field} claims a length of {length}, with {left} bytes left")
+        return MalformedError(f"{field} has length {length}")
+    return MalformedError(f"{field} claims a length of {length}, with {left} bytes left")
 
 
-def bad_tag_size(tag: int, size: int, used: int) -> Malformed:
-    return Malformed(f"tagged field {tag} claims {size} bytes and has {used}")
+def bad_tag_size(tag: int, size: int, used: int) -> MalformedError:
+    return MalformedError(f"tagged field {tag} claims {size} bytes and has {used}")
 
 
-def bad_presence(field: str, marker: int) -> Malformed:
+def bad_presence(field: str, marker: int) -> MalformedError:
     if marker == -1:
         return bad_length(field, -1, 0)
-    return Malformed(f"{field} is marked {marker}, neither present (1) nor null (-1)")
+    return MalformedError(f"{field} is marked {marker}, neither present (1) nor null (-1)")
 
 
 def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
@@ -88,7 +88,7 @@ def finish_uvarint(buf: Buffer, pos: int, first: int) -> tuple[int, int]:
         if byte < 0x80:
             # The fifth byte has room for 35 bits, of which Kafka keeps 32.
             return value & 0xFFFFFFFF, pos
-    raise Malformed(f"a varint runs on for more than {_MAX_UVARINT_BYTES} bytes")
+    raise MalformedError(f"a varint runs on for more than {_MAX_UVARINT_BYTES} bytes")
 
 
 def uvarint(value: int) -> bytes:
@@ -160,6 +160,12 @@ READY_LENGTHS: Final = 33
 def array_unpackers(code: str) -> list[Callable[[Buffer, int], tuple[Any, ...]]]:
     """unpack_from for arrays of one number type, by length."""
     return [array_unpacker(code, n) for n in range(READY_LENGTHS)]
+
+
+@cache
+def array_and_byte_unpackers(code: str) -> list[Callable[[Buffer, int], tuple[Any, ...]]]:
+    """The same with one more byte behind the array; by length + 1, as compact arrays spell it."""
+    return [struct.Struct(f">{max(0, n - 1)}{code}B").unpack_from for n in range(READY_LENGTHS + 1)]
 
 
 def array_unpacker(code: str, length: int) -> Callable[[Buffer, int], tuple[Any, ...]]:

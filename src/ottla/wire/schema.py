@@ -138,6 +138,14 @@ def message_names() -> tuple[str, ...]:
 
 
 @cache
+def api_names() -> Mapping[int, str]:
+    """The name of every API by its key: `{0: "Produce", 1: "Fetch", ...}`."""
+    headings = (block.partition("\n")[0].split() for block in _blocks().values())
+    requests = (words for words in headings if words[0] == "request")
+    return MappingProxyType({int(key): name.removesuffix("Request") for _, key, name, *_ in requests})
+
+
+@cache
 def message_schema(name: str) -> MessageSchema:
     """The schema of one message; KeyError for a name that the protocol does not have."""
     lines = _blocks()[name].split("\n")
@@ -185,6 +193,7 @@ class _BodyParser:
 
     def _parse_shared(self, versions: Versions) -> None:
         pending: dict[str, list[str]] = {}
+        lines: list[str] = []
         for line in self._shared:
             if line.startswith("  struct "):
                 lines = pending.setdefault(line.removeprefix("  struct "), [])
@@ -192,13 +201,17 @@ class _BodyParser:
                 lines.append(line)
         # A shared struct may hold another that stands below it: parse each once all that it holds are known.
         while pending:
-            ready = [n for n, body in pending.items() if not any(_names_one_of(line, pending) for line in body)]
+            ready = [
+                n for n, body in pending.items() if not any(_names_one_of(line, pending) for line in body)
+            ]
             assert ready, f"structs hold each other: {list(pending)}"
             for struct_name in ready:
                 fields, _ = self._fields(pending.pop(struct_name), 0, 2, versions)
                 self.structs[struct_name] = StructSchema(struct_name, fields)
 
-    def _fields(self, lines: list[str], at: int, depth: int, versions: Versions) -> tuple[tuple[FieldSchema, ...], int]:
+    def _fields(
+        self, lines: list[str], at: int, depth: int, versions: Versions
+    ) -> tuple[tuple[FieldSchema, ...], int]:
         """The fields at this depth from line `at` on, and the line where a shallower one begins."""
         found = []
         while at < len(lines) and _depth(lines[at]) == depth:

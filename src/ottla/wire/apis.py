@@ -1,0 +1,72 @@
+"""The APIs of the protocol: a key, a name, a request, a response, and the versions of both.
+
+What one broker serves is not known here: that is negotiated (ApiVersions).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from ottla.errors import ProtocolError
+from ottla.wire.message import Message, message_class
+from ottla.wire.schema import Versions, api_names
+
+API_VERSIONS_KEY: Final = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One kind of request and its response."""
+
+    key: int
+    name: str
+    request: type[Message]
+    response: type[Message]
+
+    @property
+    def versions(self) -> Versions:
+        """Every version that can be read and written here, unstable ones included."""
+        return self.request.VERSIONS
+
+    @property
+    def stable_versions(self) -> Versions:
+        """The versions that will not change: what a peer may be offered without being asked for more."""
+        low, high = self.versions.low, self.versions.high
+        return Versions(low, high - 1 if self.request.SCHEMA.latest_unstable else high)
+
+    def request_header_version(self, version: int) -> int:
+        """Also defined above the versions known here: a newer peer's header can be read, and answered."""
+        return 2 if self._flexible(version) else 1
+
+    def response_header_version(self, version: int) -> int:
+        # A client must be able to read the answer to its ApiVersions request before it knows what the broker
+        # speaks, so that response never has a flexible header (KIP-511).
+        return 1 if self._flexible(version) and self.key != API_VERSIONS_KEY else 0
+
+    def _flexible(self, version: int) -> bool:
+        flexible = self.request.SCHEMA.flexible
+        return len(flexible) > 0 and version >= flexible.low
+
+
+def api_keys() -> tuple[int, ...]:
+    """The keys of all APIs, ascending."""
+    return tuple(sorted(api_names()))
+
+
+@cache
+def api_for_key(key: int) -> Api:
+    name = api_names().get(key)
+    if name is None:
+        raise ProtocolError(f"the Kafka protocol has no API with key {key}")
+    return Api(key, name, message_class(name + "Request"), message_class(name + "Response"))
+
+
+@cache
+def api_named(name: str) -> Api:
+    """By Kafka's name: `api_named("Fetch")`."""
+    for key, known in api_names().items():
+        if known == name:
+            return api_for_key(key)
+    raise ProtocolError(f"the Kafka protocol has no API named {name!r}")
