@@ -148,8 +148,9 @@ def merge_fields(
 
 
 def merge_message(new: Source, old: Source | None) -> Json:
+    """`old` is None where the versions that only 3.9 has are not wanted."""
     low = new.valid[0]
-    takes_old = old is not None and old.valid[0] < low and a_client_meets(old)
+    takes_old = old is not None and old.valid[0] < low
     old_bounds = (old.valid[0], low - 1) if old is not None and takes_old else NONE
     old_raw: Json = old.raw if old is not None and takes_old else {"fields": []}
     name = new.raw["name"]
@@ -178,16 +179,16 @@ def merge_message(new: Source, old: Source | None) -> Json:
     return merged
 
 
-def a_client_meets(old: Source) -> bool:
-    """Broker APIs that were stable in 3.9: not the controllers' own, not the previews of share groups.
+def a_client_meets(raw: Json, old: dict[str, Json]) -> bool:
+    """Whether the old versions of this message matter: the broker APIs that were stable in 3.9.
 
-    Nor the oldest request header: only ControlledShutdown v0 ever had it.
+    Not the controllers' own, nor the previews of share groups, nor the oldest request header, which only
+    ControlledShutdown v0 ever had. The request decides for its response too.
     """
-    return (
-        old.raw["type"] != "header"
-        and "broker" in old.raw.get("listeners", ["broker"])
-        and not old.raw.get("latestVersionUnstable", False)
-    )
+    if raw["type"] == "header":
+        return False
+    request = old.get(raw["name"].replace("Response", "Request"), raw)
+    return "broker" in request.get("listeners", ["broker"]) and not request.get("latestVersionUnstable", False)
 
 
 def as_facts(merged: Json) -> Source:
@@ -288,8 +289,7 @@ def make(facts: Path) -> str:
     for name, raw in new.items():
         if raw["validVersions"] == "none":
             continue  # of the ZooKeeper days: only the number is still taken
-        olds = old.get(name)
-        before = Source(olds) if olds is not None and olds["validVersions"] != "none" else None
+        before = Source(old[name]) if name in old and a_client_meets(old[name], old) else None
         blocks.append(show_message(merge_message(Source(raw), before)))
     return HEADER + "\n" + "\n\n".join(blocks) + "\n"
 

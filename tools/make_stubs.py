@@ -26,11 +26,12 @@ from ottla.wire.primitives import Buffer as _Buffer
 from ottla.wire.primitives import Uuid as _Uuid
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
-class Message(_Message):
+class _Fields: ...
+
+class Message(_Fields, _Message):
     unknown_tagged_fields: dict[int, bytes] | None = ...
 
-@dataclass_transform(kw_only_default=True, eq_default=False)
-class WireStruct(_WireStruct):
+class WireStruct(_Fields, _WireStruct):
     unknown_tagged_fields: dict[int, bytes] | None = ...
 """
 
@@ -42,7 +43,6 @@ SCALAR_TYPES = {
     "int32": "int",
     "int64": "int",
     "float64": "float",
-    # Anything of 16 bytes may be given; what is read is a Uuid.
     "uuid": "_Uuid",
     "string": "str",
     "bytes": "bytes",

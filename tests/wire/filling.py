@@ -77,7 +77,7 @@ def _minimal(message: type[Message], cls: type[WireStruct], struct: StructSchema
     for field in struct.fields:
         if version in field.nullable:
             values[field.attribute] = None
-        elif isinstance(field.type, StructSchema) and version in field.versions and not field.array:
+        elif isinstance(field.type, StructSchema) and not field.array and not field.absent_struct:
             inner = getattr(message, field.type.name)
             values[field.attribute] = _minimal(message, inner, field.type, version)
     return cls(**values)

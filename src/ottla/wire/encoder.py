@@ -227,12 +227,13 @@ class _EncoderCompiler:
         if not known:
             self._flush(write)
             with source.block(f"if {unknown}:"):
-                source.add(f"_write_tags({write}, [], {unknown})")
+                source.add(f"_write_tags({write}, [], {unknown}, ())")
             with source.block("else:"):
                 source.add(f'{write}(b"\\0")')
             return
         self._flush(write)
         present, pieces, inner = (source.fresh(name) for name in ("present", "pieces", "write"))
+        tags = tuple(field.tag for field in known)
         source.add(f"{present} = []")
         for field in known:
             field_value = f"{value}.{field.attribute}"
@@ -243,7 +244,7 @@ class _EncoderCompiler:
                 self._flush(inner)
                 source.add(f'{present}.append(({field.tag}, b"".join({pieces})))')
         with source.block(f"if {present} or {unknown}:"):
-            source.add(f"_write_tags({write}, {present}, {unknown})")
+            source.add(f"_write_tags({write}, {present}, {unknown}, {tags})")
         with source.block("else:"):
             source.add(f'{write}(b"\\0")')
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -124,17 +124,19 @@ def read_tag(buf: Buffer, pos: int, end: int) -> tuple[int, int, int]:
 
 
 def write_tags(
-    write: Callable[[Buffer], object], known: list[tuple[int, bytes]], unknown: dict[int, bytes] | None
+    write: Callable[[Buffer], object],
+    present: list[tuple[int, bytes]],
+    unknown: dict[int, bytes] | None,
+    known: tuple[int, ...],
 ) -> None:
-    """A tagged section with something in it, tags ascending."""
-    fields: Iterable[tuple[int, Buffer]] = known
+    """A tagged section with something in it, tags ascending. `known` are the tags that the version itself has."""
+    fields = present
     if unknown:
-        for tag, _ in known:
+        for tag in known:
             if tag in unknown:
                 raise ValueError(f"unknown_tagged_fields holds tag {tag}, which this version knows")
-        fields = sorted([*known, *unknown.items()])
-    count = len(known) + len(unknown or ())
-    write(uvarint(count))
+        fields = sorted([*present, *unknown.items()])
+    write(uvarint(len(fields)))
     for tag, content in fields:
         write(uvarint(tag))
         write(uvarint(len(content)))

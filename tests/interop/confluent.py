@@ -1,0 +1,90 @@
+"""What the interop tests do through confluent-kafka, the client of reference: topics, records, leaders.
+
+Every call is bounded in time and raises when Kafka refuses; nothing here starts or stops a node.
+"""
+
+import uuid
+from collections.abc import Iterable
+
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.interop.waiting import eventually
+
+
+def create_topic(
+    bootstrap: str, partitions: int = 1, replicas: int = 1, config: dict[str, str] | None = None
+) -> str:
+    """A new topic under a name that no other test has."""
+    name = f"topic-{uuid.uuid4().hex[:12]}"
+    topic = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=config or {})
+    # In a variable: an admin client that is collected takes its pending answers with it.
+    admin = _admin(bootstrap)
+    admin.create_topics([topic], operation_timeout=20)[name].result(timeout=30)
+    return name
+
+
+def produce(bootstrap: str, topic: str, values: Iterable[bytes], within: float = 30.0) -> None:
+    """Send the values and return when all in-sync replicas have acknowledged each of them."""
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
+    errors: list[KafkaException] = []
+
+    def delivered(error: object, _message: object) -> None:
+        if error is not None:
+            errors.append(KafkaException(error))
+
+    for value in values:
+        producer.produce(topic, value, on_delivery=delivered)
+    left = producer.flush(within)
+    if left:
+        raise TimeoutError(f"{left} records to {topic} not acknowledged after {within:g} s")
+    if errors:
+        raise errors[0]
+
+
+def consume(bootstrap: str, topic: str, count: int, within: float = 30.0) -> list[bytes]:
+    """The first `count` values of the topic, read from the start by a new consumer group."""
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": f"group-{uuid.uuid4().hex[:12]}",
+        "auto.offset.reset": "earliest",
+    }
+    consumer = Consumer(settings)
+    values: list[bytes] = []
+
+    def read() -> bool:
+        for message in consumer.consume(count - len(values), timeout=0.2):
+            if message.error() is not None:
+                raise KafkaException(message.error())
+            values.append(message.value() or b"")
+        return len(values) >= count
+
+    try:
+        consumer.subscribe([topic])
+        eventually(read, f"{count} records of {topic}", within, every=0)
+    finally:
+        consumer.close()
+    return values
+
+
+def leader(bootstrap: str, topic: str, partition: int = 0) -> int:
+    """The broker id of the partition's leader, -1 while it has none."""
+    metadata = _admin(bootstrap).list_topics(topic, timeout=10)
+    return int(metadata.topics[topic].partitions[partition].leader)
+
+
+def in_sync(bootstrap: str, topic: str, partition: int = 0) -> list[int]:
+    """The broker ids of the partition's in-sync replicas, sorted."""
+    metadata = _admin(bootstrap).list_topics(topic, timeout=10)
+    return sorted(metadata.topics[topic].partitions[partition].isrs)
+
+
+def brokers(bootstrap: str) -> list[int]:
+    """The ids of the brokers that the cluster counts as alive, sorted."""
+    return sorted(_admin(bootstrap).list_topics(timeout=10).brokers)
+
+
+def _admin(bootstrap: str) -> AdminClient:
+    # Tests take nodes down: a refused connection to one of several is no news.
+    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
