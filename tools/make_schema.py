@@ -188,7 +188,9 @@ def a_client_meets(raw: Json, old: dict[str, Json]) -> bool:
     if raw["type"] == "header":
         return False
     request = old.get(raw["name"].replace("Response", "Request"), raw)
-    return "broker" in request.get("listeners", ["broker"]) and not request.get("latestVersionUnstable", False)
+    return "broker" in request.get("listeners", ["broker"]) and not request.get(
+        "latestVersionUnstable", False
+    )
 
 
 def as_facts(merged: Json) -> Source:

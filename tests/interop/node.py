@@ -59,7 +59,7 @@ class Node:
 
     def finish_format(self, within: float) -> None:
         """Wait until the data folder is ready."""
-        if self._running().wait(within) != 0:
+        if self._wait(within) != 0:
             raise self.failure("could not be formatted")
         self.close()
 
@@ -87,17 +87,14 @@ class Node:
 
     def stop(self, within: float) -> None:
         """Shut the node down in order: it hands its leaderships over first."""
-        process = self._running()
-        process.terminate()
+        self._running().terminate()
         try:
-            process.wait(within)
-        except subprocess.TimeoutExpired:
-            raise self.failure(f"did not stop within {within:g} s") from None
+            self._wait(within)
         finally:
             self.close()
 
     def kill(self) -> None:
-        """End the node with SIGKILL, as a power cut would, and wait until it is gone."""
+        """End the node with SIGKILL, as a system short of memory would, and wait until it is gone."""
         self._running().kill()
         self.close()
 
@@ -122,6 +119,12 @@ class Node:
             self._process = Supervised(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=java.environment()
             )
+
+    def _wait(self, within: float) -> int:
+        try:
+            return self._running().wait(within)
+        except subprocess.TimeoutExpired:
+            raise self.failure(f"did not end within {within:g} s") from None
 
     def _running(self) -> Supervised:
         if self._process is None:

@@ -23,6 +23,7 @@ from ottla.wire.frames import (
 )
 from ottla.wire.message import Message, WireStruct
 from ottla.wire.primitives import ZERO_UUID, Uuid
+from ottla.wire.schema import Versions
 
 __all__ = [
     "DEFAULT_MAX_FRAME_SIZE",
@@ -31,6 +32,7 @@ __all__ = [
     "FrameSplitter",
     "Message",
     "Uuid",
+    "Versions",
     "WireStruct",
     "api_for_key",
     "api_keys",

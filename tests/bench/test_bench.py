@@ -1,0 +1,66 @@
+"""The benchmark command keeps its contract: one JSON object on standard output, everything else elsewhere."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from bench.harness import Figure, Result, cpu_per_call, interleaved
+
+ROOT = Path(__file__).parents[2]
+
+
+def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "bench", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_json_is_one_object_and_nothing_else() -> None:
+    done = bench("wire", "--json", "--repeats", "1")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert set(result["ratios"]) == {"metadata_decode_speedup", "metadata_encode_speedup"}
+    assert all(ratio > 0 for ratio in result["ratios"].values())
+    assert set(result["figures"]["metadata_decode_ottla"]) == {"unit", "median", "min", "max", "repeats"}
+    assert result["machine"]["cores"] >= 1
+    assert "wire: 1 of 1" in done.stderr
+
+
+def test_an_unknown_benchmark_is_named_with_those_there_are() -> None:
+    done = bench("wires")
+    assert done.returncode == 2
+    assert "'wires'" in done.stderr
+    assert "wire" in done.stderr
+    assert bench("wire", "--repeats", "0").returncode == 2
+
+
+def test_repeats_are_interleaved() -> None:
+    order: list[str] = []
+
+    def case(name: str) -> float:
+        order.append(name)
+        return float(len(order))
+
+    samples = interleaved({"a": lambda: case("a"), "b": lambda: case("b")}, repeats=3, label="test")
+    assert order == ["a", "b"] * 3
+    assert samples == {"a": (1.0, 3.0, 5.0), "b": (2.0, 4.0, 6.0)}
+
+
+def test_the_median_is_shown_with_its_spread() -> None:
+    result = Result("x", ratios={"speedup": 2.0}, figures={"time": Figure("ms", (1.0, 9.0, 2.0))})
+    assert json.loads(result.as_json())["figures"]["time"] == {
+        "unit": "ms",
+        "median": 2.0,
+        "min": 1.0,
+        "max": 9.0,
+        "repeats": 3,
+    }
+    assert "(1 to 9, 3 repeats)" in result.as_table()
+
+
+def test_cpu_is_counted_per_call() -> None:
+    few = cpu_per_call(lambda: sum(range(2_000)), at_least=0.02)
+    many = cpu_per_call(lambda: sum(range(200_000)), at_least=0.02)
+    assert few < many
