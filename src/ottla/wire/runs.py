@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from itertools import dropwhile
+from itertools import dropwhile, repeat
 from typing import Any
 
 from ottla.wire import primitives
@@ -53,7 +53,7 @@ class RunDecoders:
     def _compile(self, shape: tuple[int, ...]) -> RunDecoder:
         source = Source()
         source.names.update(self._classes, ZERO_UUID=primitives.ZERO_UUID)
-        source.names.update(_new=object.__new__, _Uuid=primitives.Uuid)
+        source.names.update(_new=object.__new__, _repeat=repeat, _Uuid=primitives.Uuid)
         codes: list[str] = []
         targets: list[str] = []
         conditions: list[str] = []
@@ -75,27 +75,28 @@ class RunDecoders:
                 targets.append(raw)
                 afterwards.append(f"{target} = _Uuid({raw})")
             else:
+                value = source.fresh("x")
                 codes.append(FIXED_CODES[field.type])
-                targets.append(target)
+                targets.append(value)
+                afterwards.append(f"{target} = {value}")
         absent = self._struct.absent_at(self._version) + self._struct.tagged_at(self._version)
         afterwards += [f"item.{field.attribute} = {default_source(field)}" for field in absent]
         format_ = "".join(codes) + "B"
         size = struct.calcsize(">" + format_)
         with source.block("def run(buf, pos, end, items, left):"):
             source.add(f"left = min(left, (end - pos) // {size})")
-            source.add("append = items.append")
-            with source.block("for done in range(left):"):
-                source.add(f"item = _new({self._struct.name})")
-                unpack = source.struct_method(format_, "unpack_from")
-                source.add(f"{', '.join(targets)}, tags = {unpack}(buf, pos)")
+            source.add(f"made = list(map(_new, _repeat({self._struct.name}, left)))")
+            unpack = f"{source.struct_method(format_, 'iter_unpack')}(buf[pos:pos + left * {size}])"
+            with source.block(f"for item, ({', '.join(targets)}, tags) in zip(made, {unpack}):"):
                 with source.block(f"if tags or {' or '.join(conditions)}:"):
-                    source.add("return done, pos")
+                    source.add("left = next(done for done, other in enumerate(made) if other is item)")
+                    source.add("del made[left:]")
+                    source.add("break")
                 for line in afterwards:
                     source.add(line)
                 source.add("item.unknown_tagged_fields = None")
-                source.add("append(item)")
-                source.add(f"pos += {size}")
-            source.add("return left, pos")
+            source.add("items += made")
+            source.add(f"return left, pos + left * {size}")
         return source.compile("run", f"decode {self._struct.name} v{self._version} of shape {shape}")
 
 
