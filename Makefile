@@ -6,8 +6,9 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed
 NATIVE := $(wildcard src/ottla/_native/*.pyx src/ottla/_native/*.pxd src/ottla/_native/*.c src/ottla/_native/*.h)
-# Cython writes core.c next to core.pyx: output, not input.
-NATIVE := $(filter-out src/ottla/_native/core.c,$(NATIVE))
+# Cython writes NAME.c next to NAME.pyx: output, not input.
+CYTHON := $(patsubst %.pyx,%.c,$(wildcard src/ottla/_native/*.pyx))
+NATIVE := $(filter-out $(CYTHON),$(NATIVE))
 WORKERS ?= auto
 FUZZ_FRAMES ?= 1000000
 
@@ -69,5 +70,5 @@ demo: $(STAMP)
 
 clean: ## remove what was built, .venv included
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	rm -f src/ottla/_native/core.c src/ottla/_native/*.so
+	rm -f $(CYTHON) src/ottla/_native/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

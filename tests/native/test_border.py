@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla._native import core
-from ottla._native.core import _crc32c_software, crc32c, murmur2
+from ottla._native import checksums
+from ottla._native.checksums import _crc32c_software, crc32c, murmur2
 
 HashFunction = Callable[..., int]
 each = pytest.mark.parametrize("function", [crc32c, _crc32c_software, murmur2], ids=lambda f: f.__name__)
@@ -110,7 +110,7 @@ def test_the_gil_is_kept_for_a_small_input(function: HashFunction) -> None:
 
 
 def test_the_stub_names_what_the_module_has() -> None:
-    stub = ast.parse(Path(core.__file__).with_name("core.pyi").read_text())
+    stub = ast.parse(Path(checksums.__file__).with_name("checksums.pyi").read_text())
     promised = {
         node.name: [argument.arg for argument in node.args.args]
         for node in stub.body

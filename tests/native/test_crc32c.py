@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla._native import crc32c
-from ottla._native.core import _crc32c_implementation, _crc32c_software
+from ottla._native.checksums import _crc32c_implementation, _crc32c_software
 from tests.facts import input_bytes, third_party_vectors
 from tests.native.known_answers import known_answers
 from tests.oracle.crc32c import crc32c as oracle

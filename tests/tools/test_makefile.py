@@ -57,7 +57,7 @@ def checkout(tmp_path: Path) -> Path:
         shutil.copy(ROOT / name, tmp_path / name)
     native = tmp_path / "src" / "ottla" / "_native"
     native.mkdir(parents=True)
-    for name in ("core.pyx", "crc32c.c", "crc32c.h", "core.c"):
+    for name in ("checksums.pyx", "crc32c.c", "crc32c.h", "checksums.c"):
         (native / name).touch()
     for path in tmp_path.rglob("*"):
         os.utime(path, (1_000, 1_000))
@@ -80,7 +80,7 @@ def test_setup_does_nothing_when_nothing_changed(checkout: Path) -> None:
         "pyproject.toml",
         "constraints.txt",
         "tools/preflight.py",
-        "src/ottla/_native/core.pyx",
+        "src/ottla/_native/checksums.pyx",
         "src/ottla/_native/crc32c.c",
         "src/ottla/_native/crc32c.h",
     ],
@@ -91,5 +91,5 @@ def test_setup_runs_again_after_a_change(checkout: Path, changed: str) -> None:
 
 
 def test_setup_ignores_the_c_file_that_cython_writes(checkout: Path) -> None:
-    os.utime(checkout / "src/ottla/_native/core.c", (3_000, 3_000))
+    os.utime(checkout / "src/ottla/_native/checksums.c", (3_000, 3_000))
     assert "Nothing to be done" in make("-n", "setup", cwd=checkout).stdout

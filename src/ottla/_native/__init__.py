@@ -4,6 +4,6 @@ Only what runs per record or per batch lives below this line; everything else is
 function is in `tests/oracle`, and the tests hold the two together.
 """
 
-from ottla._native.core import crc32c, murmur2
+from ottla._native.checksums import crc32c, murmur2
 
 __all__ = ["crc32c", "murmur2"]
