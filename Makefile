@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed
-NATIVE := $(wildcard src/ottla/_native/*.pyx src/ottla/_native/*.pxd src/ottla/_native/*.c src/ottla/_native/*.h)
+NATIVE := $(wildcard src/ottla/_native/*.pyx src/ottla/_native/*.pxd src/ottla/_native/*.pxi src/ottla/_native/*.c src/ottla/_native/*.h)
 # Cython writes NAME.c next to NAME.pyx: output, not input.
 CYTHON := $(patsubst %.pyx,%.c,$(wildcard src/ottla/_native/*.pyx))
 NATIVE := $(filter-out $(CYTHON),$(NATIVE))
@@ -14,7 +14,7 @@ FUZZ_FRAMES ?= 1000000
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-kafka test-kafka-full lint format stubs fuzz bench wheel demo clean
+.PHONY: help setup test test-kafka test-kafka-full lint format stubs fuzz sanitize bench wheel demo clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
@@ -28,7 +28,7 @@ $(STAMP): pyproject.toml constraints.txt $(NATIVE) tools/preflight.py
 	@$(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt "pip>=25.1"
 	@$(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group dev
 	@echo "setup: building ottla"
-	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@$(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
 	@touch $@
 	@echo "setup: done, try .venv/bin/python"
 
@@ -55,8 +55,12 @@ format: $(STAMP) ## let ruff mend what it can
 stubs: $(STAMP) ## write the editor stubs of the wire messages anew from the schema
 	$(PY) -m tools.make_stubs
 
-fuzz: $(STAMP) ## a million mutated frames through the wire layer (FUZZ_FRAMES=N for another number)
+fuzz: $(STAMP) ## a million damaged frames and batches (FUZZ_FRAMES=N for another number)
 	$(PY) -m tests.wire.fuzz --frames $(FUZZ_FRAMES)
+	$(PY) -m tests.native.record_fuzz --batches $(FUZZ_FRAMES)
+
+sanitize: $(STAMP) ## the compiled core's tests and fuzzers under AddressSanitizer and UBSan
+	$(PY) -m tools.sanitize
 
 bench: $(STAMP) ## every benchmark, as tables (one of them: .venv/bin/python -m bench NAME [--json])
 	$(PY) -m bench all

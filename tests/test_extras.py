@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import pickle
+import re
 import subprocess
 import sys
 import tomllib
@@ -70,10 +71,11 @@ def test_the_extras_are_those_of_the_project_file() -> None:
     assert list(EXTRAS) == list(project["optional-dependencies"])
 
 
-def test_the_base_install_needs_no_other_package() -> None:
+def test_the_base_install_needs_the_codecs_and_no_other_package() -> None:
     requirements = importlib.metadata.requires("ottla")
     assert requirements is not None
-    assert [each for each in requirements if "extra ==" not in each] == []
+    base = [each for each in requirements if "extra ==" not in each]
+    assert sorted(re.split("[<>=!~; ]", each)[0] for each in base) == ["backports.zstd", "cramjam", "lz4"]
 
 
 def test_importing_ottla_brings_in_nothing_heavy() -> None:
@@ -81,4 +83,6 @@ def test_importing_ottla_brings_in_nothing_heavy() -> None:
     finished = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     imported = set(finished.stdout.split())
     assert "ottla.errors" in imported
-    assert imported.isdisjoint({"pyarrow", "pyspark", "numpy", "pandas", "asyncio"})
+    assert imported.isdisjoint(
+        {"pyarrow", "pyspark", "numpy", "pandas", "asyncio", "lz4", "cramjam", "backports"}
+    )

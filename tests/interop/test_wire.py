@@ -5,14 +5,12 @@ What a request does is not the point here; that Kafka understands our bytes and 
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 
 import pytest
 
 from ottla.wire import (
     Api,
-    FrameSplitter,
     Message,
     Versions,
     api_for_key,
@@ -34,6 +32,7 @@ from ottla.wire.messages import (
 )
 from tests.interop import confluent
 from tests.interop.apache import ApacheKafka
+from tests.interop.plain import Connection
 
 pytestmark = pytest.mark.kafka
 
@@ -45,39 +44,6 @@ BATCH = bytes.fromhex(
     "00000000000000000000003cffffffff026ba48e850000000000000000018bcfe568000000018bcfe56800"
     "ffffffffffffffffffffffffffff0000000114000000046b3104763100"
 )
-
-
-class Connection:
-    """One connection that asks and waits for the answer."""
-
-    def __init__(self, bootstrap: str) -> None:
-        host, _, port = bootstrap.partition(",")[0].rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=20)
-        self._splitter = FrameSplitter()
-        self._correlation_id = 0
-
-    def __enter__(self) -> Connection:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._socket.close()
-
-    def ask(self, request: Message, version: int) -> Message:
-        self._correlation_id += 1
-        self._socket.sendall(b"".join(encode_request(request, version, self._correlation_id, "ottla-tests")))
-        header, response = decode_response(api_for_key(request.API_KEY), version, self._frame())
-        assert header.correlation_id == self._correlation_id
-        return response
-
-    def _frame(self) -> bytes:
-        while True:
-            data = self._socket.recv(65536)
-            if not data:
-                raise ConnectionError("Kafka closed the connection")
-            frames = self._splitter.feed(data)
-            if frames:
-                (frame,) = frames
-                return frame
 
 
 @pytest.fixture
@@ -144,8 +110,7 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(connection:
     """KIP-511. Written by hand, as no encoder of ours knows the version."""
     request = bytearray(b"".join(encode_request(ApiVersionsRequest(), 4, 1, "ottla-tests")))
     request[6:8] = (99).to_bytes(2)
-    connection._socket.sendall(request)
-    _, answer = decode_response(api_named("ApiVersions"), 4, connection._frame())
+    _, answer = decode_response(api_named("ApiVersions"), 4, connection.exchange(request))
     assert isinstance(answer, ApiVersionsResponse)
     assert answer.error_code == 35
     assert [(a.api_key, a.max_version) for a in answer.api_keys] == [(18, 4)]
@@ -172,9 +137,7 @@ def test_a_record_is_produced_and_fetched_in_every_version(
     apache: ApacheKafka, connection: Connection
 ) -> None:
     topic = confluent.create_topic(apache.bootstrap)
-    metadata = connection.ask(MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)]), 12)
-    assert isinstance(metadata, MetadataResponse)
-    topic_id = metadata.topics[0].topic_id
+    topic_id = connection.topic_id(topic)
     versions = range(3, api_named("Produce").versions.high + 1)
     for offset, version in enumerate(versions):
         data = ProduceRequest.TopicProduceData(

@@ -118,7 +118,7 @@ def test_the_stub_names_what_the_module_has() -> None:
     }
     present = {
         name: list(inspect.signature(value).parameters)
-        for name, value in vars(core).items()
+        for name, value in vars(checksums).items()
         if callable(value) and not inspect.isclass(value) and not name.startswith("__")
     }
     assert promised == present

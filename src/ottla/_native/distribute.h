@@ -1,0 +1,61 @@
+/* Rows of columns into batches, in two passes: plan_rows() chooses the batch of every row and so finds the size of
+ * each batch; write_rows() fills them.
+ *
+ * In between, whoever calls provides exactly the memory that is needed. All that can be wrong with the rows is found
+ * by the plan, before anything is written. Neither pass needs Python. */
+#pragma once
+
+#include "arrow_input.h"
+
+enum plan_error {
+    PLAN_OK,
+    PLAN_NO_MEMORY,
+    PLAN_ROW_IS_NULL,
+    PLAN_NO_SUCH_PARTITION, /* number: the partition */
+    PLAN_NO_PARTITION,
+    PLAN_TIMESTAMP_RANGE,
+    PLAN_HEADER_IS_NULL,  /* number: which header of the row */
+    PLAN_HEADER_NO_KEY,   /* number: which header of the row */
+    PLAN_RECORD_TOO_LARGE /* number: its size */
+};
+
+struct plan_options {
+    int32_t partitions;
+    int32_t unkeyed;        /* where records without key and partition go; -1: they are an error */
+    size_t batch_size;      /* header included; a record that does not fit is alone in its batch */
+    size_t max_record_size; /* of the batch that would hold the record alone; at most INT32_MAX */
+    int64_t now;
+};
+
+/* Where a row goes, and the size of its record behind the length. */
+struct placement {
+    int32_t batch;
+    uint32_t body;
+};
+
+struct planned_batch {
+    int64_t base_timestamp, max_timestamp;
+    size_t size; /* header included */
+    int32_t partition, count;
+    /* For the second pass; `data` and `rows` are given by the caller, the latter only if wanted. */
+    uint8_t *data;
+    int32_t *rows;
+    uint8_t *next;
+    int32_t written;
+    uint32_t crc; /* of the records, once they are all written */
+};
+
+struct plan {
+    struct placement *placements; /* given by the caller: one per row */
+    struct planned_batch *batches;
+    int32_t count, capacity;
+    int64_t row, number; /* what the error is about */
+};
+
+enum plan_error plan_rows(struct plan *plan, const struct segment *segments, int32_t segment_count,
+                          const struct plan_options *options);
+
+/* Fills the batches and seals each as soon as it is complete, while it is in the cache. */
+void write_rows(struct plan *plan, const struct segment *segments, int32_t segment_count, int64_t now);
+
+void plan_free(struct plan *plan);

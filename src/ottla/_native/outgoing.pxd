@@ -1,0 +1,82 @@
+# What the modules that make batches cimport: batches on their way out, and what becomes of their records.
+
+from cpython.object cimport PyObject
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
+
+from ottla._native.memory cimport Memory
+
+cdef extern from "writer.h" nogil:
+    struct bytes_t "bytes":
+        const uint8_t *data
+        int64_t length
+    struct open_batch:
+        uint8_t *data
+        size_t end
+        size_t capacity
+        int64_t base_timestamp
+        int64_t max_timestamp
+        int32_t count
+    struct producer_t "producer":
+        int64_t id
+        int32_t base_sequence
+        int16_t epoch
+        int transactional
+    void open_batch_init(open_batch *batch, uint8_t *data, size_t capacity)
+
+
+cdef class Budget:
+    cdef readonly int64_t most
+    cdef int64_t used_bytes
+
+    cdef bint charge(self, int64_t size) noexcept
+    cdef void refund(self, int64_t size) noexcept
+
+
+cdef class Outcome:
+    cdef object topic
+    cdef int32_t partition
+    cdef int completed
+    cdef int64_t base_offset
+    cdef int64_t log_append_time
+    cdef object error
+    cdef list callbacks
+
+
+cdef class Delivery:
+    cdef Outcome outcome
+    cdef int64_t created
+    cdef readonly int32_t index
+
+
+cdef class EncodedBatch:
+    cdef open_batch records
+    cdef Memory memory
+    cdef Memory packed
+    cdef size_t packed_end
+    cdef uint32_t crc
+    cdef uint32_t packed_crc
+    cdef int packed_codec
+    cdef bint has_crc
+    cdef readonly bint sealed
+    cdef readonly int codec
+    cdef producer_t producer
+    cdef int exports
+    cdef list retired
+    cdef Memory row_memory
+    cdef const int32_t *row_numbers
+    cdef Budget budget
+    cdef int64_t charged
+    cdef Outcome outcome
+    cdef readonly double opened_at
+    # Whoever queues the batch uses it to link to the next one.
+    cdef PyObject *next
+
+    cdef int compute_crc(self) except -1
+    cdef int pack(self, int codec, object compress) except -1
+    cdef Memory copy_of(self, Memory old, size_t end)
+    cdef int retire(self, Memory memory) except -1
+    cdef void settle(self) noexcept
+
+
+cdef EncodedBatch new_batch(object topic, int32_t partition, Memory memory)
+cdef Delivery new_delivery(Outcome outcome, int32_t index, int64_t timestamp)

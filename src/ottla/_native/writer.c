@@ -1,0 +1,77 @@
+/* The work per batch: the header, and a checksum that need not be computed anew when only the header changes. */
+#include "writer.h"
+
+#include "crc32c.h"
+
+/* The Castagnoli polynomial without x^32, reversed: bit 31 is x^0. */
+#define CASTAGNOLI 0x82f63b78u
+
+enum { POWERS = 32 };
+
+/* x^(8 * 2^k): what appending 2^k bytes multiplies a checksum by. */
+static uint32_t powers[POWERS];
+
+static uint32_t multiply(uint32_t a, uint32_t b)
+{
+    uint32_t product = 0;
+    for (; a != 0; a <<= 1) {
+        product ^= b & -(a >> 31);
+        b = (b >> 1) ^ (CASTAGNOLI & -(b & 1));
+    }
+    return product;
+}
+
+void writer_setup(void)
+{
+    crc32c_setup();
+    powers[0] = 1u << (31 - 8);
+    for (int k = 1; k < POWERS; k++)
+        powers[k] = multiply(powers[k - 1], powers[k - 1]);
+}
+
+/* The checksum of two parts from those of each: crc(a b) = crc(a) * x^(8 * length of b) + crc(b). */
+static uint32_t joined(uint32_t front, uint32_t back, size_t back_length)
+{
+    for (int k = 0; back_length != 0; k++, back_length >>= 1)
+        if (back_length & 1)
+            front = multiply(powers[k], front);
+    return front ^ back;
+}
+
+uint32_t records_crc(const uint8_t *records, size_t size)
+{
+    return crc32c(0, records, size);
+}
+
+void write_header(uint8_t *header, size_t size, uint32_t crc, int codec, const struct producer *producer,
+                  int32_t count, int64_t base_timestamp, int64_t max_timestamp)
+{
+    store64(header + BATCH_BASE_OFFSET, 0);
+    store32(header + BATCH_LENGTH, (uint32_t)(BATCH_OVERHEAD - LOG_OVERHEAD + size));
+    store32(header + BATCH_LEADER_EPOCH, (uint32_t)-1);
+    header[BATCH_MAGIC] = 2;
+    store16(header + BATCH_ATTRIBUTES,
+            (uint16_t)(codec | (producer->transactional ? ATTRIBUTE_TRANSACTIONAL : 0)));
+    store32(header + BATCH_LAST_OFFSET_DELTA, (uint32_t)(count - 1));
+    store64(header + BATCH_BASE_TIMESTAMP, (uint64_t)base_timestamp);
+    store64(header + BATCH_MAX_TIMESTAMP, (uint64_t)max_timestamp);
+    store64(header + BATCH_PRODUCER_ID, (uint64_t)producer->id);
+    store16(header + BATCH_PRODUCER_EPOCH, (uint16_t)producer->epoch);
+    store32(header + BATCH_BASE_SEQUENCE, (uint32_t)producer->base_sequence);
+    store32(header + BATCH_COUNT, (uint32_t)count);
+    uint32_t front = crc32c(0, header + BATCH_ATTRIBUTES, BATCH_OVERHEAD - BATCH_ATTRIBUTES);
+    store32(header + BATCH_CRC, joined(front, crc, size));
+}
+
+int64_t record_timestamp(const uint8_t *data, size_t end, int64_t base_timestamp, int32_t index)
+{
+    const uint8_t *p = data + BATCH_OVERHEAD, *stop = data + end;
+    int64_t length = 0, delta = 0;
+    for (; index > 0; index--) {
+        p = read_varint(p, stop, VARINT_MOST, &length);
+        p += length;
+    }
+    p = read_varint(p, stop, VARINT_MOST, &length);
+    read_varint(p + 1, stop, VARLONG_MOST, &delta);
+    return (int64_t)((uint64_t)base_timestamp + (uint64_t)delta);
+}

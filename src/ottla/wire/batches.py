@@ -1,0 +1,237 @@
+"""Record batches from outside: their headers, and the control batches that brokers write.
+
+What is in a batch is the business of records.py. Here a log, a replica or a coordinator finds out which offsets
+and which producer a batch has, without looking at a single record.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from ottla._native import crc32c
+from ottla.errors import DecodeError
+from ottla.wire.primitives import Buffer
+
+BATCH_OVERHEAD: Final = 61
+"""The bytes of a batch before its first record."""
+
+LOG_OVERHEAD: Final = 12
+"""Offset and length: what precedes a batch or a message of any magic."""
+
+_CRC_AT: Final = 17
+_ATTRIBUTES_AT: Final = 21
+_SMALLEST_MESSAGE: Final = 14
+_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_LOG_HEADER: Final = struct.Struct(">qi")
+_CRC: Final = struct.Struct(">I")
+_CONTROL_KEY: Final = struct.Struct(">hh")  # a version, which later ones may follow with more, and the type
+_LARGEST_SEQUENCE: Final = 0x7FFFFFFF
+
+
+class TimestampType(IntEnum):
+    """What the timestamp of a record says."""
+
+    NONE = -1
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+class ControlType(IntEnum):
+    """What a control record says."""
+
+    ABORT = 0
+    COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class BatchHeader:
+    """The header of a batch of magic 2; of an older message only what it has, and -1 for the rest."""
+
+    position: int
+    """Where the batch begins in the field that it was read from."""
+    size: int
+    """Of the whole batch, offset and length included."""
+    magic: int
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    crc: int
+    attributes: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    count: int
+
+    @property
+    def next_offset(self) -> int:
+        return self.last_offset + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequences go from the largest number of 31 bits to 0; -1 where the batch has none."""
+        if self.base_sequence < 0:
+            return -1
+        return (self.base_sequence + self.last_offset - self.base_offset) & _LARGEST_SEQUENCE
+
+    @property
+    def codec(self) -> int:
+        """A `Compression`, or a number that this release does not know."""
+        return self.attributes & 7
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        if self.magic == 0:
+            return TimestampType.NONE
+        return TimestampType.LOG_APPEND_TIME if self.attributes & 0x08 else TimestampType.CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & 0x10)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & 0x20)
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        """Whether the base timestamp says when the cleaner may drop its tombstones and markers (KIP-534)."""
+        return bool(self.attributes & 0x40)
+
+
+def batch_headers(data: Buffer, *, check_crc: bool = True) -> list[BatchHeader]:
+    """The headers of all batches in a `records` field; a truncated last one is left out.
+
+    Unlike a consumer, which takes what precedes a damaged batch, this is all or nothing: a broker must not
+    append half of what it was sent.
+    """
+    view = memoryview(data).cast("B")
+    headers: list[BatchHeader] = []
+    position = 0
+    while len(view) - position >= LOG_OVERHEAD:
+        base_offset, length = _LOG_HEADER.unpack_from(view, position)
+        if length < _SMALLEST_MESSAGE:
+            raise DecodeError(f"a batch at byte {position} claims a length of {length}")
+        size = LOG_OVERHEAD + length
+        if size > len(view) - position:
+            break
+        headers.append(_header(view[position : position + size], position, base_offset, check_crc))
+        position += size
+    return headers
+
+
+def _header(batch: memoryview, position: int, base_offset: int, check_crc: bool) -> BatchHeader:
+    magic = batch[16]
+    if magic < 2:
+        return _old_header(batch, position, base_offset, check_crc)
+    if magic > 2:
+        raise DecodeError(f"the batch at byte {position} has magic {magic}, which is not known")
+    if len(batch) < BATCH_OVERHEAD:
+        raise DecodeError(f"the batch at byte {position} is shorter than its header")
+    (
+        _,
+        _,
+        epoch,
+        _,
+        crc,
+        attributes,
+        last_delta,
+        base_time,
+        max_time,
+        producer,
+        producer_epoch,
+        sequence,
+        count,
+    ) = _HEADER.unpack_from(batch)
+    if check_crc and crc32c(batch[_ATTRIBUTES_AT:]) != crc:
+        raise DecodeError(f"the checksum of the batch at byte {position} is wrong")
+    if last_delta < 0 or count < 0:
+        raise DecodeError(f"the batch at byte {position} has a negative count or offset")
+    return BatchHeader(
+        position=position,
+        size=len(batch),
+        magic=2,
+        base_offset=base_offset,
+        last_offset=base_offset + last_delta,
+        leader_epoch=epoch,
+        crc=crc,
+        attributes=attributes,
+        base_timestamp=base_time,
+        max_timestamp=max_time,
+        producer_id=producer,
+        producer_epoch=producer_epoch,
+        base_sequence=sequence,
+        count=count,
+    )
+
+
+def _old_header(message: memoryview, position: int, offset: int, check_crc: bool) -> BatchHeader:
+    (crc,) = _CRC.unpack_from(message, LOG_OVERHEAD)
+    if check_crc and zlib.crc32(message[16:]) != crc:
+        raise DecodeError(f"the checksum of the message at byte {position} is wrong")
+    has_time = message[16] == 1 and len(message) >= 26
+    timestamp = int.from_bytes(message[18:26], signed=True) if has_time else -1
+    return BatchHeader(
+        position=position,
+        size=len(message),
+        magic=message[16],
+        base_offset=offset,
+        last_offset=offset,
+        leader_epoch=-1,
+        crc=crc,
+        attributes=message[17],
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        count=-1,
+    )
+
+
+def end_transaction_marker(
+    outcome: ControlType,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    timestamp: int,
+    coordinator_epoch: int,
+    offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytes:
+    """The control batch that ends a transaction in a partition: COMMIT or ABORT."""
+    if outcome not in (ControlType.ABORT, ControlType.COMMIT):
+        raise ValueError(f"{outcome!r} does not end a transaction")
+    key = _CONTROL_KEY.pack(0, outcome)
+    value = struct.pack(">hi", 0, coordinator_epoch)
+    # One record: attributes, deltas of 0, a key of 4 bytes, a value of 6, no headers. Lengths are zigzag.
+    record = b"\0\0\0" + bytes([2 * len(key)]) + key + bytes([2 * len(value)]) + value + b"\0"
+    records = bytes([2 * len(record)]) + record
+    batch = bytearray(BATCH_OVERHEAD) + records
+    length, attributes = len(batch) - LOG_OVERHEAD, 0x30
+    _HEADER.pack_into(
+        batch,
+        0,
+        *(offset, length, leader_epoch, 2, 0, attributes, 0),
+        *(timestamp, timestamp, producer_id, producer_epoch, -1, 1),
+    )
+    _CRC.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[_ATTRIBUTES_AT:]))
+    return bytes(batch)
+
+
+def control_type(key: bytes | None) -> int:
+    """What the key of a control record says: a `ControlType`, or a number that this release does not know."""
+    if key is None or len(key) < _CONTROL_KEY.size:
+        raise DecodeError(f"a control record with the key {key!r} does not say its type")
+    number: int = _CONTROL_KEY.unpack_from(key)[1]
+    return number

@@ -1,0 +1,90 @@
+"""A client of a few lines: one socket, one request at a time, every byte by `ottla.wire`.
+
+It proves the wire layer and the record core against a broker without any of Ottla's own networking.
+"""
+
+from __future__ import annotations
+
+import socket
+
+from ottla.wire import FrameSplitter, Message, Uuid, api_for_key, decode_response, encode_request
+from ottla.wire.messages import (
+    FetchRequest,
+    FetchResponse,
+    MetadataRequest,
+    MetadataResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
+
+
+class Connection:
+    """One connection that asks and waits for the answer."""
+
+    def __init__(self, bootstrap: str) -> None:
+        host, _, port = bootstrap.partition(",")[0].rpartition(":")
+        self._socket = socket.create_connection((host, int(port)), timeout=20)
+        self._splitter = FrameSplitter()
+        self._correlation_id = 0
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def ask(self, request: Message, version: int) -> Message:
+        self._correlation_id += 1
+        frame = b"".join(encode_request(request, version, self._correlation_id, "ottla-tests"))
+        header, response = decode_response(api_for_key(request.API_KEY), version, self.exchange(frame))
+        assert header.correlation_id == self._correlation_id
+        return response
+
+    def exchange(self, frame: bytes | bytearray) -> bytes:
+        """Sends bytes as they are; the frame that comes back."""
+        self._socket.sendall(frame)
+        while True:
+            data = self._socket.recv(65536)
+            if not data:
+                raise ConnectionError("Kafka closed the connection")
+            frames = self._splitter.feed(data)
+            if frames:
+                (frame,) = frames
+                return frame
+
+    def topic_id(self, topic: str) -> Uuid:
+        wanted = [MetadataRequest.MetadataRequestTopic(name=topic)]
+        answer = self.ask(MetadataRequest(topics=wanted), 12)
+        assert isinstance(answer, MetadataResponse)
+        assert answer.topics[0].error_code == 0
+        return answer.topics[0].topic_id
+
+    def produce(self, topic: str, records: bytes | memoryview, partition: int = 0) -> int:
+        """Appends batches to a partition; the offset of the first."""
+        data = ProduceRequest.PartitionProduceData(index=partition, records=records)
+        topics = [ProduceRequest.TopicProduceData(name=topic, partition_data=[data])]
+        answer = self.ask(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=topics), 9)
+        assert isinstance(answer, ProduceResponse)
+        (result,) = answer.responses[0].partition_responses
+        assert result.error_code == 0, result
+        return result.base_offset
+
+    def fetch(
+        self, topic: str, offset: int = 0, partition: int = 0, committed: bool = False
+    ) -> FetchResponse.PartitionData:
+        """One answer for one partition."""
+        part = FetchRequest.FetchPartition(
+            partition=partition, fetch_offset=offset, partition_max_bytes=1 << 24
+        )
+        request = FetchRequest(
+            max_wait_ms=1000,
+            min_bytes=1,
+            max_bytes=1 << 24,
+            isolation_level=int(committed),
+            topics=[FetchRequest.FetchTopic(topic=topic, partitions=[part])],
+        )
+        answer = self.ask(request, 12)
+        assert isinstance(answer, FetchResponse)
+        (result,) = answer.responses[0].partitions
+        assert result.error_code == 0, result
+        return result

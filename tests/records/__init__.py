@@ -1,0 +1,1 @@
+"""Records and the batches they travel in: known answers, random content and other clients' codecs."""
