@@ -14,6 +14,7 @@ BESIDE_THE_TREE = {
     "docs": "docs/",
     "interop": "clients and brokers that nobody here wrote",
     "oracle": "slow, plain codecs that the fast ones are checked against",
+    "records": "records and the batches they travel in, whichever codec reads them",
     "tools": "tools/ and the Makefile",
 }
 

@@ -2,7 +2,8 @@
 
 That is: the codecs, the errors, and the record that a consumer is given. Nothing is shared with `ottla`; the
 compressed formats come from zlib and cramjam. What is accepted and what is refused follows Kafka's consumer,
-with two exceptions, both found in the wild: a wrapper without messages, and zstd around messages of magic 1.
+with two exceptions that other clients have written: a wrapper without messages, and zstd around messages of magic 1.
+Every checksum is verified; Kafka leaves out that of a wrapper, and those of messages that it does not deliver.
 """
 
 from __future__ import annotations

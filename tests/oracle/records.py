@@ -6,8 +6,9 @@ Written for the eye and slow: the truth that the compiled codec is checked again
     assert decode_batch(encode_batch(batch)) == batch
     assert [record.value for record in decode_records(encode_batch(batch))] == [b"hello"]
 
-What is accepted and refused follows Kafka's consumer (CompletedFetch, DefaultRecordBatch, DefaultRecord), except
-that a batch is read as a whole: where Kafka would hand out the records in front of a broken one, here is an error.
+What is accepted and refused follows Kafka's consumer (CompletedFetch, DefaultRecordBatch, DefaultRecord), but for
+two things. A batch is read as a whole: where Kafka would hand out the records in front of a broken one, here is an
+error. And a batch without records is not decompressed: there Kafka may stumble over bytes that mean nothing.
 Message sets, the older formats, are in message_sets.py.
 """
 

@@ -97,13 +97,15 @@ static inline uint8_t *write_varint(uint8_t *p, int64_t value)
     return p;
 }
 
-/* Reads a varint of up to `most` bytes; NULL when it runs on, or past `end`. */
-static inline const uint8_t *read_varint(const uint8_t *p, const uint8_t *end, int most, int64_t *value)
+/* Both readers give NULL when the number runs on for too long, or past `end`. As in Kafka, bits beyond the width of
+ * the number are dropped, and it may be longer than it had to be. */
+
+static inline const uint8_t *read_varlong(const uint8_t *p, const uint8_t *end, int64_t *value)
 {
     uint64_t bits = 0;
-    for (int i = 0; i < most && p < end; i++) {
+    for (int shift = 0; shift < 70 && p < end; shift += 7) {
         uint8_t byte = *p++;
-        bits |= (uint64_t)(byte & 0x7f) << (7 * i);
+        bits |= (uint64_t)(byte & 0x7f) << shift;
         if (byte < 0x80) {
             *value = (int64_t)(bits >> 1) ^ -(int64_t)(bits & 1);
             return p;
@@ -112,4 +114,16 @@ static inline const uint8_t *read_varint(const uint8_t *p, const uint8_t *end, i
     return NULL;
 }
 
-enum { VARINT_MOST = 5, VARLONG_MOST = 10 };
+static inline const uint8_t *read_varint(const uint8_t *p, const uint8_t *end, int32_t *value)
+{
+    uint32_t bits = 0;
+    for (int shift = 0; shift < 35 && p < end; shift += 7) {
+        uint8_t byte = *p++;
+        bits |= (uint32_t)(byte & 0x7f) << shift;
+        if (byte < 0x80) {
+            *value = (int32_t)(bits >> 1) ^ -(int32_t)(bits & 1);
+            return p;
+        }
+    }
+    return NULL;
+}

@@ -78,7 +78,7 @@ static void fill_headers(const struct scan *scan, struct columns *columns)
         const struct record *record = &scan->records[i];
         columns->header_offsets[i] = (int32_t)row;
         const uint8_t *p = record->key + record->headers_at;
-        for (int32_t n = 0; n < record->header_count; n++, row++) {
+        for (int32_t n = record_header_count(record); n > 0; n--, row++) {
             const uint8_t *key, *value;
             int32_t key_length, value_length;
             /* The scan has been here before and knows that the bytes are headers: no end is needed. */

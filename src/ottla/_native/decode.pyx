@@ -39,12 +39,12 @@ cdef extern from "scan.h" nogil:
         uint32_t headers_at
         int32_t key_length
         int32_t value_length
-        int32_t header_count
-        int32_t epoch_and_flags
-    int32_t record_epoch_and_flags(int32_t leader_epoch, int control, int timestamp_type)
+        uint32_t headers_and_flags
+        int32_t leader_epoch
+    uint32_t record_headers_and_flags(int32_t headers, int control, int timestamp_type)
+    int32_t record_header_count(const record *r)
     int record_is_control(const record *r)
     int record_timestamp_type(const record *r)
-    int32_t record_leader_epoch(const record *r)
     cdef struct aborted_transaction:
         int64_t producer_id
         int64_t first_offset
@@ -151,7 +151,7 @@ cdef class Record:
     @property
     def leader_epoch(self):
         """The epoch of the leader that appended it; -1 where it is not known."""
-        return record_leader_epoch(self._record)
+        return self._record.leader_epoch
 
     @property
     def is_control(self):
@@ -181,7 +181,7 @@ cdef class Record:
         cdef const uint8_t *value
         cdef int32_t key_length, value_length, i
         found = []
-        for i in range(self._record.header_count):
+        for i in range(record_header_count(self._record)):
             # The scan has been here before and knows that the bytes are headers: no end is needed.
             p = scan_header(p, p + 0x7FFFFFFF, &key, &key_length, &value, &value_length)
             name = PyUnicode_DecodeUTF8(<const char *> key, key_length, "replace")

@@ -62,7 +62,7 @@ static uint8_t *write_headers(uint8_t *p, const struct header_column *headers, i
     p = write_varint(p, end - begin);
     for (int64_t at = begin; at < end; at++) {
         p = write_bytes(p, read_bytes(&headers->keys, at));
-        p = write_bytes(p, read_bytes(&headers->values, at));
+        p = write_last_bytes(p, read_bytes(&headers->values, at));
     }
     return p;
 }
@@ -92,10 +92,9 @@ static inline enum plan_error plan_row(struct plan *plan, const struct segment *
     enum plan_error error;
     int64_t partition, timestamp;
     size_t headers = 1; /* their number, zero */
+    struct bytes key = read_bytes(&segment->key, row), value = read_bytes(&segment->value, row);
     if (is_null(&segment->rows, row))
         return PLAN_ROW_IS_NULL;
-    struct bytes key = read_bytes(&segment->key, row);
-    int64_t value_length = read_bytes(&segment->value, row).length;
     if ((error = choose_partition(segment, row, key, options, &partition)) != PLAN_OK) {
         plan->number = partition;
         return error;
@@ -108,12 +107,11 @@ static inline enum plan_error plan_row(struct plan *plan, const struct segment *
 
     struct planned_batch *batch = open[partition] < 0 ? NULL : &plan->batches[open[partition]];
     int64_t delta = batch == NULL ? 0 : timestamp_delta(timestamp, batch->base_timestamp);
-    int32_t index = batch == NULL ? 0 : batch->count;
-    size_t body = record_body_size(delta, index, key.length, value_length, headers);
-    size_t size = varint_size((int64_t)body) + body;
+    size_t body = record_body_size(delta, batch == NULL ? 0 : batch->count, key.length, value.length, headers);
+    size_t size = number_size((int64_t)body) + body;
     if (batch == NULL || batch->size + size > options->batch_size) {
-        body = record_body_size(0, 0, key.length, value_length, headers);
-        size = varint_size((int64_t)body) + body;
+        body = record_body_size(0, 0, key.length, value.length, headers);
+        size = number_size((int64_t)body) + body;
         open[partition] = plan->count;
         if ((batch = start_batch(plan, (int32_t)partition, timestamp)) == NULL)
             return PLAN_NO_MEMORY;
@@ -140,12 +138,13 @@ enum plan_error plan_rows(struct plan *plan, const struct segment *segments, int
     memset(open, 0xff, (size_t)options->partitions * sizeof *open); /* -1: none is open */
     enum plan_error error = PLAN_OK;
     plan->row = 0;
-    for (int32_t i = 0; i < segment_count && error == PLAN_OK; i++)
+    for (int32_t i = 0; i < segment_count; i++)
         for (int64_t row = 0; row < segments[i].length; row++, plan->row++) {
             error = plan_row(plan, &segments[i], row, options, open, &plan->placements[plan->row]);
             if (error != PLAN_OK)
-                break;
+                goto done;
         }
+done:
     free(open);
     return error;
 }

@@ -45,15 +45,16 @@ cdef int _read_old_message(const uint8_t *p, size_t left, bint check_crc, old_me
             raise DecodeError("a message is shorter than its header")
         out.timestamp = <int64_t> load64(p)
         p += 8
-    out.key_length = <int32_t> load32(p)
+    # As in Kafka, any negative length is null, and bytes behind the value are passed over.
+    out.key_length = max(-1, <int32_t> load32(p))
     out.key = p + 4
-    p += 4 + max(0, out.key_length)
-    if out.key_length < -1 or end - p < 4:
+    if max(0, out.key_length) > end - out.key - 4:
         raise DecodeError("a message's key is longer than the message")
-    out.value_length = <int32_t> load32(p)
+    p = out.key + max(0, out.key_length)
+    out.value_length = max(-1, <int32_t> load32(p))
     out.value = p + 4
-    if out.value_length < -1 or end - out.value != max(0, out.value_length):
-        raise DecodeError("a message's value does not end where the message does")
+    if max(0, out.value_length) > end - out.value:
+        raise DecodeError("a message's value is longer than the message")
     return 0
 
 
@@ -72,8 +73,8 @@ cdef int _deliver_old_message(Records records, old_message *message, int timesta
     made.headers_at = 0
     made.key_length = message.key_length
     made.value_length = message.value_length
-    made.header_count = 0
-    made.epoch_and_flags = record_epoch_and_flags(-1, 0, timestamp_type)
+    made.headers_and_flags = record_headers_and_flags(0, 0, timestamp_type)
+    made.leader_epoch = -1
     s.count += 1
     s.key_bytes += max(0, message.key_length)
     s.value_bytes += max(0, message.value_length)
@@ -126,7 +127,8 @@ cdef size_t _deliver_wrapped(Records records, old_message *wrapper, decompress, 
     )
     PyObject_GetBuffer(plain, &content, PyBUF_SIMPLE)
     try:
-        if wrapper.magic == 1:
+        # Some versions of librdkafka left a wrapper's offset at 0: its inner offsets are absolute then.
+        if wrapper.magic == 1 and wrapper.offset != 0:
             shift = _plus(wrapper.offset, <int64_t> -<uint64_t> _last_inner_offset(&content))
         p = <const uint8_t *> content.buf
         left = <size_t> content.len
@@ -137,7 +139,7 @@ cdef size_t _deliver_wrapped(Records records, old_message *wrapper, decompress, 
             inner.offset = _plus(inner.offset, shift)
             if timestamp_type == 1:
                 inner.timestamp = wrapper.timestamp
-            _deliver_old_message(records, &inner, timestamp_type)
+            _deliver_old_message(records, &inner, 1 if timestamp_type == 1 else _old_timestamp_type(&inner))
             p += inner.size
             left -= inner.size
         records._decompressed.append(plain)

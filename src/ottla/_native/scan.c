@@ -41,37 +41,45 @@ static enum scan_status leave(struct scan *scan)
     return SCAN_GO_ON;
 }
 
-/* Reads a varint whose value fits 32 bits; most are a single byte. */
-static inline const uint8_t *read_int(const uint8_t *p, const uint8_t *end, int64_t *value)
+/* Most numbers in a record are a single byte. */
+static inline const uint8_t *read_int(const uint8_t *p, const uint8_t *end, int32_t *value)
 {
     if (__builtin_expect(p < end && *p < 0x80, 1)) {
-        *value = (int64_t)(*p >> 1) ^ -(int64_t)(*p & 1);
+        *value = (int32_t)(*p >> 1) ^ -(int32_t)(*p & 1);
         return p + 1;
     }
-    return read_varint(p, end, VARINT_MOST, value);
+    return read_varint(p, end, value);
+}
+
+/* A length, and behind it that many bytes: `*p` moves to the first of them. Any negative length is null, as in
+ * Kafka, and becomes -1. NULL where the bytes are not there; else where they end. */
+static inline const uint8_t *read_bytes(const uint8_t **p, const uint8_t *end, int32_t *length)
+{
+    *p = read_int(*p, end, length);
+    if (*p == NULL || *length > end - *p)
+        return NULL;
+    if (*length < 0) {
+        *length = -1;
+        return *p;
+    }
+    return *p + *length;
 }
 
 const uint8_t *scan_header(const uint8_t *p, const uint8_t *end, const uint8_t **key, int32_t *key_length,
                            const uint8_t **value, int32_t *value_length)
 {
-    int64_t length;
-    p = read_int(p, end, &length);
-    if (p == NULL || length < 0 || length > end - p)
-        return NULL;
     *key = p;
-    *key_length = (int32_t)length;
-    p = read_int(p + length, end, &length);
-    if (p == NULL || length < -1 || length > end - p)
+    p = read_bytes(key, end, key_length);
+    if (p == NULL || *key_length < 0)
         return NULL;
     *value = p;
-    *value_length = (int32_t)length;
-    return length < 0 ? p : p + length;
+    return read_bytes(value, end, value_length);
 }
 
 /* The headers of one record; adds up their sizes. NULL at bytes that are none. */
-static const uint8_t *scan_headers(struct scan *scan, const uint8_t *p, const uint8_t *end, int64_t count)
+static const uint8_t *scan_headers(struct scan *scan, const uint8_t *p, const uint8_t *end, int32_t count)
 {
-    for (int64_t i = 0; i < count; i++) {
+    for (int32_t i = 0; i < count; i++) {
         const uint8_t *key, *value;
         int32_t key_length, value_length;
         p = scan_header(p, end, &key, &key_length, &value, &value_length);
@@ -88,30 +96,27 @@ static const char *scan_records(struct scan *scan, const uint8_t *p, const uint8
 {
     const struct scanned_batch *batch = &scan->batch;
     int append_time = (batch->attributes & ATTRIBUTE_LOG_APPEND_TIME) != 0;
-    int32_t epoch_and_flags =
-        record_epoch_and_flags(batch->leader_epoch, batch->attributes & ATTRIBUTE_CONTROL, append_time);
+    int control = batch->attributes & ATTRIBUTE_CONTROL;
     for (int32_t i = 0; i < batch->count; i++) {
-        int64_t length, timestamp, offset, key_length, value_length, headers;
+        int32_t length, delta, key_length, value_length, headers;
+        int64_t timestamp;
         p = read_int(p, end, &length);
         if (p == NULL || length < 0 || length > end - p)
             return "a record claims more bytes than there are";
-        const uint8_t *stop = p + length;
-        if (length < 1)
+        if (length == 0)
             return "a record is empty";
-        p++; /* the attributes of a record, of which Kafka uses none */
-        p = read_varint(p, stop, VARLONG_MOST, &timestamp);
-        if (p == NULL || (p = read_int(p, stop, &offset)) == NULL)
+        const uint8_t *stop = p + length;
+        /* The first byte are attributes, of which Kafka uses none. */
+        p = read_varlong(p + 1, stop, &timestamp);
+        if (p == NULL || (p = read_int(p, stop, &delta)) == NULL)
             return "a record's timestamp or offset is damaged";
-        p = read_int(p, stop, &key_length);
-        if (p == NULL || key_length < -1 || key_length > stop - p)
+        const uint8_t *key = p, *value;
+        if ((value = read_bytes(&key, stop, &key_length)) == NULL)
             return "a record's key is longer than the record";
-        const uint8_t *key = p;
-        p = read_int(p + (key_length < 0 ? 0 : key_length), stop, &value_length);
-        if (p == NULL || value_length < -1 || value_length > stop - p)
+        if ((p = read_bytes(&value, stop, &value_length)) == NULL)
             return "a record's value is longer than the record";
-        const uint8_t *value = p;
-        p = read_int(p + (value_length < 0 ? 0 : value_length), stop, &headers);
-        if (p == NULL || headers < 0 || headers > stop - p)
+        p = read_int(p, stop, &headers);
+        if (p == NULL || headers < 0 || headers > stop - p || headers > MOST_HEADERS)
             return "a record has more headers than bytes";
         const uint8_t *first_header = p;
         uint64_t header_count = scan->header_count, header_keys = scan->header_key_bytes;
@@ -120,7 +125,7 @@ static const char *scan_records(struct scan *scan, const uint8_t *p, const uint8
             return "a record's headers are damaged";
         if (p != stop)
             return "a record has bytes behind its headers";
-        offset += batch->base_offset;
+        int64_t offset = batch->base_offset + delta;
         if (offset < scan->wanted_offset) {
             scan->header_count = header_count;
             scan->header_key_bytes = header_keys;
@@ -134,10 +139,10 @@ static const char *scan_records(struct scan *scan, const uint8_t *p, const uint8
         record->key = key;
         record->value_at = (uint32_t)(value - key);
         record->headers_at = (uint32_t)(first_header - key);
-        record->key_length = (int32_t)key_length;
-        record->value_length = (int32_t)value_length;
-        record->header_count = (int32_t)headers;
-        record->epoch_and_flags = epoch_and_flags;
+        record->key_length = key_length;
+        record->value_length = value_length;
+        record->headers_and_flags = record_headers_and_flags(headers, control, append_time);
+        record->leader_epoch = batch->leader_epoch;
         scan->key_bytes += key_length < 0 ? 0 : (uint64_t)key_length;
         scan->value_bytes += value_length < 0 ? 0 : (uint64_t)value_length;
     }
@@ -178,14 +183,13 @@ enum scan_status scan_decompressed(struct scan *scan, const uint8_t *data, size_
 static int control_type(const struct scanned_batch *batch)
 {
     const uint8_t *p = batch->records, *end = p + batch->records_size;
-    int64_t ignored, key_length;
+    int64_t timestamp;
+    int32_t ignored, key_length;
     if (batch->count < 1 || (p = read_int(p, end, &ignored)) == NULL || p >= end)
         return -1;
-    p++;
-    if ((p = read_varint(p, end, VARLONG_MOST, &ignored)) == NULL || (p = read_int(p, end, &ignored)) == NULL)
+    if ((p = read_varlong(p + 1, end, &timestamp)) == NULL || (p = read_int(p, end, &ignored)) == NULL)
         return -1;
-    p = read_int(p, end, &key_length);
-    if (p == NULL || key_length < 4 || key_length > end - p)
+    if (read_bytes(&p, end, &key_length) == NULL || key_length < 4)
         return -1;
     return load16(p + 2); /* behind a version */
 }
@@ -238,13 +242,13 @@ enum scan_status scan_batch(struct scan *scan)
     int32_t length = (int32_t)load32(p + BATCH_LENGTH);
     if (length < 14) /* the smallest message of magic 0 */
         return bad(scan, "a batch claims a length that no batch has");
+    if (left > BATCH_MAGIC && p[BATCH_MAGIC] > 2)
+        return bad(scan, "the batch has a magic that is not known");
     if ((size_t)length > left - LOG_OVERHEAD)
         return SCAN_DONE;
     scan->batch.size = LOG_OVERHEAD + (size_t)length;
     if (p[BATCH_MAGIC] < 2)
         return SCAN_OLD_MAGIC;
-    if (p[BATCH_MAGIC] > 2)
-        return bad(scan, "the batch has a magic that is not known");
     if (length < BATCH_OVERHEAD - LOG_OVERHEAD)
         return bad(scan, "the batch is shorter than its header");
 
@@ -265,7 +269,7 @@ enum scan_status scan_batch(struct scan *scan)
         return bad(scan, "the batch has a count or an offset that none has");
     batch->next_offset = batch->base_offset + last_delta + 1;
     /* A batch that compaction emptied may keep its codec and have nothing that could be decompressed. */
-    if (!is_for_the_consumer(scan) || (batch->count == 0 && (batch->attributes & ATTRIBUTE_CODEC)))
+    if (!is_for_the_consumer(scan) || batch->count == 0)
         return leave(scan);
     if (batch->attributes & ATTRIBUTE_CODEC)
         return SCAN_COMPRESSED;

@@ -20,28 +20,30 @@ struct record {
     uint32_t headers_at;    /* distance from key, behind the number of headers */
     int32_t key_length;     /* -1: null */
     int32_t value_length;   /* -1: null */
-    int32_t header_count;
-    int32_t epoch_and_flags; /* leader epoch, a bit for control records, timestamp type + 1 in two bits */
+    uint32_t headers_and_flags; /* how many headers, a bit for control records, timestamp type + 1 in two bits */
+    int32_t leader_epoch;
 };
 
-static inline int32_t record_epoch_and_flags(int32_t leader_epoch, int control, int timestamp_type)
+enum { MOST_HEADERS = (1 << 28) - 1 };
+
+static inline uint32_t record_headers_and_flags(int32_t headers, int control, int timestamp_type)
 {
-    return (int32_t)((uint32_t)leader_epoch << 3) | (control != 0) << 2 | (timestamp_type + 1);
+    return (uint32_t)headers << 3 | (uint32_t)(control != 0) << 2 | (uint32_t)(timestamp_type + 1);
+}
+
+static inline int32_t record_header_count(const struct record *r)
+{
+    return (int32_t)(r->headers_and_flags >> 3);
 }
 
 static inline int record_is_control(const struct record *r)
 {
-    return (r->epoch_and_flags & 4) != 0;
+    return (r->headers_and_flags & 4) != 0;
 }
 
 static inline int record_timestamp_type(const struct record *r)
 {
-    return (r->epoch_and_flags & 3) - 1;
-}
-
-static inline int32_t record_leader_epoch(const struct record *r)
-{
-    return r->epoch_and_flags >> 3;
+    return (int)(r->headers_and_flags & 3) - 1;
 }
 
 struct aborted_transaction {

@@ -8,7 +8,7 @@ from ottla.errors import DecodeError
 def too_large(codec: str, limit: int) -> DecodeError:
     return DecodeError(
         f"{codec} data decompress to more than the limit of {limit} bytes: if batches are meant to be that "
-        "large, raise the limit; otherwise let the producer send smaller ones"
+        "large, raise the limit (max_decompressed); otherwise let the producer send smaller ones"
     )
 
 
