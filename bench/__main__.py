@@ -9,7 +9,7 @@ import argparse
 import importlib
 import sys
 
-BENCHES = ["wire"]
+BENCHES = ["wire", "records"]
 
 
 def main() -> int:

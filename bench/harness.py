@@ -74,8 +74,12 @@ class Result:
 
 
 def cpu_per_call(work: Callable[[], object], at_least: float = 0.05) -> float:
-    """Seconds of CPU, user and system, of this process for one call; called until it adds up to something."""
+    """Seconds of CPU, user and system, of this process for one call; called until it adds up to something.
+
+    Once before that, uncounted: memory and caches are warm, as they are in a process that has been running.
+    """
     gc.collect()
+    work()
     calls = 1
     while True:
         started = time.process_time()

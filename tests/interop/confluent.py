@@ -25,9 +25,17 @@ def create_topic(
     return name
 
 
-def produce(bootstrap: str, topic: str, values: Iterable[bytes], within: float = 30.0) -> None:
+def produce(
+    bootstrap: str, topic: str, values: Iterable[bytes], within: float = 30.0, compression: str = "none"
+) -> None:
     """Send the values and return when all in-sync replicas have acknowledged each of them."""
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "acks": "all",
+        "compression.type": compression,
+        "log_level": 0,
+    }
+    producer = Producer(settings)
     errors: list[KafkaException] = []
 
     def delivered(error: object, _message: object) -> None:
@@ -41,6 +49,28 @@ def produce(bootstrap: str, topic: str, values: Iterable[bytes], within: float =
         raise TimeoutError(f"{left} records to {topic} not acknowledged after {within:g} s")
     if errors:
         raise errors[0]
+
+
+def produce_transactions(
+    bootstrap: str, topic: str, transactions: Iterable[tuple[list[bytes], bool]]
+) -> None:
+    """One transaction after the other, each with its values and whether it is committed or aborted."""
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "transactional.id": f"id-{uuid.uuid4().hex[:12]}",
+        "log_level": 0,
+    }
+    producer = Producer(settings)
+    producer.init_transactions(30)
+    for values, commit in transactions:
+        producer.begin_transaction()
+        for value in values:
+            producer.produce(topic, value)
+        producer.flush(30)
+        if commit:
+            producer.commit_transaction(30)
+        else:
+            producer.abort_transaction(30)
 
 
 def consume(bootstrap: str, topic: str, count: int, within: float = 30.0) -> list[bytes]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from ottla.errors import DecodeError
@@ -11,11 +13,14 @@ from ottla.wire.batches import (
     TimestampType,
     batch_headers,
     control_type,
+    encode_batch,
     end_transaction_marker,
 )
 from ottla.wire.records import decode_fetch
-from tests.oracle.message_sets import OracleMessage, OracleRecord, encode_message
-from tests.oracle.records import ABORT, COMMIT, build_batch, decode_batch, encode_batch, end_marker, resealed
+from tests.oracle.message_sets import CODECS, OracleMessage, OracleRecord, encode_message
+from tests.oracle.records import ABORT, COMMIT, OracleBatch, build_batch, decode_batch, end_marker, resealed
+from tests.oracle.records import encode_batch as encode_oracle_batch
+from tests.records.random_records import RandomBatches
 
 NOW = 1_700_000_000_000
 RECORDS = [OracleRecord(5, NOW, b"k", b"v"), OracleRecord(9, NOW + 3, b"k", None)]
@@ -33,7 +38,7 @@ def test_a_header_is_what_the_oracle_reads() -> None:
         producer_epoch=3,
         base_sequence=0x7FFFFFFE,
     )
-    data = encode_batch(written)
+    data = encode_oracle_batch(written)
     (header,) = batch_headers(data)
     assert header == BatchHeader(
         position=0,
@@ -57,7 +62,7 @@ def test_a_header_is_what_the_oracle_reads() -> None:
 
 
 def test_all_batches_are_found_and_a_truncated_last_one_is_left_out() -> None:
-    data = encode_batch(build_batch(RECORDS))
+    data = encode_oracle_batch(build_batch(RECORDS))
     old = encode_message(OracleMessage(magic=1, offset=11, timestamp=NOW, value=b"v"))
     oldest = encode_message(OracleMessage(magic=0, offset=12, value=b"v"))
     headers = batch_headers(data + old + oldest + data[:-1])
@@ -79,14 +84,14 @@ def test_all_batches_are_found_and_a_truncated_last_one_is_left_out() -> None:
     ],
 )
 def test_a_damaged_batch_is_an_error(at: int, value: bytes, reason: str) -> None:
-    data = bytearray(encode_batch(build_batch(RECORDS)))
+    data = bytearray(encode_oracle_batch(build_batch(RECORDS)))
     data[at : at + len(value)] = value
     with pytest.raises(DecodeError, match=reason):
         batch_headers(data)
 
 
 def test_counts_below_zero_and_short_headers_are_errors() -> None:
-    data = bytearray(encode_batch(build_batch(RECORDS)))
+    data = bytearray(encode_oracle_batch(build_batch(RECORDS)))
     data[57:61] = b"\xff\xff\xff\xff"
     with pytest.raises(DecodeError, match="negative count"):
         batch_headers(resealed(bytes(data)))
@@ -119,10 +124,45 @@ def test_markers_are_those_of_the_oracle(outcome: ControlType, oracle: int) -> N
         coordinator_epoch=6,
         leader_epoch=1,
     )
-    assert marker == encode_batch(expected)
+    assert marker == encode_oracle_batch(expected)
     (record,) = decode_fetch(marker, "orders", 0, control=True)
     assert (record.is_control, control_type(record.key)) == (True, outcome)
     assert len(decode_fetch(marker, "orders", 0)) == 0
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_batches_of_every_kind_are_written_as_the_oracle_writes_them(seed: int) -> None:
+    """Control records, transactions, append time, delete horizons, gaps left by compaction."""
+    compared = 0
+    for entry in RandomBatches(Random(seed), magics=(2,), largest=5_000).log().entries:
+        if not isinstance(entry, OracleBatch) or entry.base_timestamp != first_timestamp(entry):
+            continue  # no caller here chooses a base timestamp that is neither the first nor a horizon
+        written = encode_batch(
+            [record.plain for record in entry.records],
+            base_offset=entry.base_offset,
+            last_offset=entry.last_offset,
+            max_timestamp=entry.max_timestamp,
+            leader_epoch=entry.leader_epoch,
+            codec=CODECS.index(entry.codec),
+            append_time=entry.max_timestamp if entry.timestamp_type == 1 else None,
+            delete_horizon=entry.base_timestamp if entry.delete_horizon else None,
+            transactional=entry.transactional,
+            control=entry.control,
+            producer_id=entry.producer_id,
+            producer_epoch=entry.producer_epoch,
+            base_sequence=entry.base_sequence,
+        )
+        assert decode_batch(written) == entry
+        if entry.codec == "none":
+            assert written == encode_oracle_batch(entry)
+            compared += 1
+    assert compared > 0
+
+
+def first_timestamp(entry: OracleBatch) -> int:
+    if entry.delete_horizon:
+        return entry.base_timestamp
+    return entry.records[0].timestamp if entry.records else -1
 
 
 def test_only_outcomes_end_a_transaction() -> None:

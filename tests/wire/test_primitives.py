@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.wire.primitives import MalformedError, read_uvarint, uvarint
+from ottla.wire.primitives import MalformedError, read_uvarint, uvarint, varint
 from tests.facts import third_party_vectors
+from tests.oracle.records import encode_varint
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -35,3 +36,17 @@ def test_a_varint_has_five_bytes_at_most() -> None:
 def test_numbers_that_no_varint_holds_are_refused(value: int) -> None:
     with pytest.raises(ValueError, match="does not fit"):
         uvarint(value)
+
+
+def test_signed_varints_are_kafkas() -> None:
+    for area in ("varint", "varlong"):
+        for vector in third_party_vectors(area):
+            if isinstance(vector["input"], int):
+                assert varint(vector["input"]).hex() == vector["expected"]
+
+
+@pytest.mark.parametrize("value", [0, -1, 63, 64, -64, -65, 2**63 - 1, -(2**63)])
+def test_signed_varints_are_those_of_the_oracle(value: int) -> None:
+    assert varint(value) == encode_varint(value)
+    with pytest.raises(ValueError, match="does not fit"):
+        varint(2**63)

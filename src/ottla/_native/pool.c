@@ -13,6 +13,9 @@ struct waiting {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct waiting *classes[CLASSES];
+/* When a class was last used, by a count of all uses: what has to go goes from the class that rested longest. */
+static uint64_t used_at[CLASSES];
+static uint64_t uses;
 static size_t most_kept = (size_t)256 << 20;
 static int poisoned;
 static struct pool_statistics statistics;
@@ -24,13 +27,19 @@ static int class_of(size_t size)
     return 64 - __builtin_clzll((unsigned long long)(size - 1)) - SMALLEST_SHIFT;
 }
 
+static size_t size_of(int class)
+{
+    return (size_t)1 << (class + SMALLEST_SHIFT);
+}
+
 void *pool_take(size_t size, size_t *capacity)
 {
     int class = class_of(size);
     if (class >= CLASSES)
         return NULL;
-    size_t bytes = (size_t)1 << (class + SMALLEST_SHIFT);
+    size_t bytes = size_of(class);
     pthread_mutex_lock(&lock);
+    used_at[class] = ++uses;
     struct waiting *block = classes[class];
     if (block != NULL) {
         classes[class] = block->next;
@@ -52,34 +61,19 @@ void *pool_take(size_t size, size_t *capacity)
     return memory;
 }
 
-void pool_give(void *block, size_t capacity)
-{
-    int class = class_of(capacity);
-    struct waiting *waiting = block;
-    if (poisoned)
-        memset(block, POISON, capacity);
-    pthread_mutex_lock(&lock);
-    statistics.in_use -= capacity;
-    int keep = statistics.kept + capacity <= most_kept;
-    if (keep) {
-        waiting->next = classes[class];
-        classes[class] = waiting;
-        statistics.kept += capacity;
-    }
-    pthread_mutex_unlock(&lock);
-    if (!keep)
-        free(block);
-}
-
-/* Takes waiting blocks out, largest first, until no more than `bytes` wait. Called with the lock held. */
-static struct waiting *take_out(size_t bytes)
+/* Takes waiting blocks out until no more than `most_kept` bytes wait. Called with the lock held. */
+static struct waiting *take_out(void)
 {
     struct waiting *out = NULL;
-    for (int class = CLASSES - 1; class >= 0; class--) {
-        while (classes[class] != NULL && statistics.kept > bytes) {
-            struct waiting *block = classes[class];
-            classes[class] = block->next;
-            statistics.kept -= (size_t)1 << (class + SMALLEST_SHIFT);
+    while (statistics.kept > most_kept) {
+        int oldest = -1;
+        for (int class = 0; class < CLASSES; class++)
+            if (classes[class] != NULL && (oldest < 0 || used_at[class] < used_at[oldest]))
+                oldest = class;
+        while (classes[oldest] != NULL && statistics.kept > most_kept) {
+            struct waiting *block = classes[oldest];
+            classes[oldest] = block->next;
+            statistics.kept -= size_of(oldest);
             block->next = out;
             out = block;
         }
@@ -87,17 +81,39 @@ static struct waiting *take_out(size_t bytes)
     return out;
 }
 
-void pool_keep_at_most(size_t bytes)
+static void release(struct waiting *out)
 {
-    pthread_mutex_lock(&lock);
-    most_kept = bytes;
-    struct waiting *out = take_out(bytes);
-    pthread_mutex_unlock(&lock);
     while (out != NULL) {
         struct waiting *next = out->next;
         free(out);
         out = next;
     }
+}
+
+void pool_give(void *block, size_t capacity)
+{
+    int class = class_of(capacity);
+    struct waiting *waiting = block;
+    if (poisoned)
+        memset(block, POISON, capacity);
+    pthread_mutex_lock(&lock);
+    used_at[class] = ++uses;
+    statistics.in_use -= capacity;
+    statistics.kept += capacity;
+    waiting->next = classes[class];
+    classes[class] = waiting;
+    struct waiting *out = take_out();
+    pthread_mutex_unlock(&lock);
+    release(out);
+}
+
+void pool_keep_at_most(size_t bytes)
+{
+    pthread_mutex_lock(&lock);
+    most_kept = bytes;
+    struct waiting *out = take_out();
+    pthread_mutex_unlock(&lock);
+    release(out);
 }
 
 void pool_poison(int on)

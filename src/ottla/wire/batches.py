@@ -1,4 +1,4 @@
-"""Record batches from outside: their headers, and the control batches that brokers write.
+"""Record batches from outside: their headers, and those batches that brokers write themselves.
 
 What is in a batch is the business of records.py. Here a log, a replica or a coordinator finds out which offsets
 and which producer a batch has, without looking at a single record.
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
 from ottla._native import crc32c
 from ottla.errors import DecodeError
-from ottla.wire.primitives import Buffer
+from ottla.wire.compression import Compression, compress
+from ottla.wire.primitives import Buffer, varint
 
 BATCH_OVERHEAD: Final = 61
 """The bytes of a batch before its first record."""
@@ -199,6 +201,74 @@ def _old_header(message: memoryview, position: int, offset: int, check_crc: bool
     )
 
 
+Headers = Sequence[tuple[str, bytes | None]]
+PlainRecord = tuple[int, int, bytes | None, bytes | None, Headers]
+"""Offset, timestamp, key, value, headers."""
+
+
+def encode_batch(
+    records: Sequence[PlainRecord],
+    *,
+    base_offset: int | None = None,
+    last_offset: int | None = None,
+    max_timestamp: int | None = None,
+    leader_epoch: int = -1,
+    codec: int = Compression.NONE,
+    level: int | None = None,
+    append_time: int | None = None,
+    delete_horizon: int | None = None,
+    transactional: bool = False,
+    control: bool = False,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+) -> bytes:
+    """A batch with every field at will: gaps between offsets, control records, times of the log.
+
+    For what logs, cleaners and coordinators write, one batch at a time. Producers, which write millions of
+    records, use the compiled encoder (records.py). Without records, both offsets must be given: a batch that
+    compaction emptied.
+    """
+    first = records[0][0] if base_offset is None else base_offset
+    last = records[-1][0] if last_offset is None else last_offset
+    base_timestamp = records[0][1] if records else -1
+    if max_timestamp is None:
+        max_timestamp = max((record[1] for record in records), default=-1)
+    attributes = codec | transactional << 4 | control << 5
+    if append_time is not None:
+        attributes |= 0x08
+        max_timestamp = append_time
+    if delete_horizon is not None:
+        attributes |= 0x40
+        base_timestamp = delete_horizon
+    plain = b"".join(_encode_record(record, first, base_timestamp) for record in records)
+    batch = bytearray(BATCH_OVERHEAD)
+    batch += compress(codec, plain, level)
+    _HEADER.pack_into(
+        batch,
+        0,
+        *(first, len(batch) - LOG_OVERHEAD, leader_epoch, 2, 0),
+        *(attributes, last - first, base_timestamp, max_timestamp),
+        *(producer_id, producer_epoch, base_sequence, len(records)),
+    )
+    _CRC.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[_ATTRIBUTES_AT:]))
+    return bytes(batch)
+
+
+def _encode_record(record: PlainRecord, base_offset: int, base_timestamp: int) -> bytes:
+    offset, timestamp, key, value, headers = record
+    body = bytearray(1)  # the attributes of a record, of which there are none
+    body += varint(timestamp - base_timestamp) + varint(offset - base_offset)
+    body += _sized(key) + _sized(value) + varint(len(headers))
+    for name, content in headers:
+        body += _sized(name.encode()) + _sized(content)
+    return varint(len(body)) + bytes(body)
+
+
+def _sized(content: bytes | None) -> bytes:
+    return varint(-1) if content is None else varint(len(content)) + content
+
+
 def end_transaction_marker(
     outcome: ControlType,
     *,
@@ -214,19 +284,14 @@ def end_transaction_marker(
         raise ValueError(f"{outcome!r} does not end a transaction")
     key = _CONTROL_KEY.pack(0, outcome)
     value = struct.pack(">hi", 0, coordinator_epoch)
-    # One record: attributes, deltas of 0, a key of 4 bytes, a value of 6, no headers. Lengths are zigzag.
-    record = b"\0\0\0" + bytes([2 * len(key)]) + key + bytes([2 * len(value)]) + value + b"\0"
-    records = bytes([2 * len(record)]) + record
-    batch = bytearray(BATCH_OVERHEAD) + records
-    length, attributes = len(batch) - LOG_OVERHEAD, 0x30
-    _HEADER.pack_into(
-        batch,
-        0,
-        *(offset, length, leader_epoch, 2, 0, attributes, 0),
-        *(timestamp, timestamp, producer_id, producer_epoch, -1, 1),
+    return encode_batch(
+        [(offset, timestamp, key, value, [])],
+        leader_epoch=leader_epoch,
+        transactional=True,
+        control=True,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
     )
-    _CRC.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[_ATTRIBUTES_AT:]))
-    return bytes(batch)
 
 
 def control_type(key: bytes | None) -> int:

@@ -103,6 +103,19 @@ def uvarint(value: int) -> bytes:
     return bytes(out)
 
 
+def varint(value: int) -> bytes:
+    """A signed varint's bytes, as records have them: zigzag, so that small numbers of either sign are short."""
+    if not -(1 << 63) <= value < 1 << 63:
+        raise ValueError(f"{value} does not fit a varint of 64 bits")
+    bits = value << 1 ^ value >> 63
+    out = bytearray()
+    while bits > 0x7F:
+        out.append(bits & 0x7F | 0x80)
+        bits >>= 7
+    out.append(bits)
+    return bytes(out)
+
+
 def read_unknown_tags(buf: Buffer, pos: int, end: int) -> tuple[dict[int, bytes] | None, int]:
     """The tagged section of a struct that knows no tags: everything is kept for the way back."""
     count, pos = read_uvarint(buf, pos)
