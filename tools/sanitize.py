@@ -31,14 +31,26 @@ def build(compiler: str) -> None:
     shutil.copytree(ROOT / "src", copy / "src", ignore=ignored)
     for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
         shutil.copy(ROOT / name, copy)
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(SITE), str(copy)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--target",
+        str(SITE),
+        str(copy),
+    ]
     subprocess.run(command, check=True, env=environment)
     shutil.rmtree(copy)
 
 
 def runtime(compiler: str) -> str:
     """The library that has to be there before anything else allocates."""
-    found = subprocess.run([compiler, "-print-file-name=libasan.so"], check=True, capture_output=True, text=True)
+    found = subprocess.run(
+        [compiler, "-print-file-name=libasan.so"], check=True, capture_output=True, text=True
+    )
     path = found.stdout.strip()
     if not os.path.isabs(path):
         raise SystemExit(f"{compiler} has no AddressSanitizer: install gcc and its libasan")

@@ -1,4 +1,4 @@
-# cython: language_level=3, freethreading_compatible=True
+# cython: language_level=3, freethreading_compatible=True, auto_pickle=False
 """Batches on their way out, and what becomes of their records.
 
 An `EncodedBatch` has its records; sealing it puts the header in front, compressed records behind it if wanted, and
@@ -15,7 +15,6 @@ in a copy; and an outcome is set once, the first one counts.
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
-from cpython.exc cimport PyErr_WriteUnraisable
 from libc.string cimport memcmp, memcpy
 
 from ottla._native.memory cimport take
@@ -36,7 +35,18 @@ cdef extern from *:
     #define atomic_add(number, what) __atomic_add_fetch(number, what, __ATOMIC_RELAXED)
     #define atomic_load(number) __atomic_load_n(number, __ATOMIC_ACQUIRE)
     #define atomic_store(number, what) __atomic_store_n(number, what, __ATOMIC_RELEASE)
+
+    static inline int atomic_add_within(int64_t *number, int64_t what, int64_t most)
+    {
+        int64_t now = __atomic_load_n(number, __ATOMIC_RELAXED);
+        do {
+            if (now + what > most)
+                return 0;
+        } while (!__atomic_compare_exchange_n(number, &now, now + what, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+        return 1;
+    }
     """
+    bint atomic_add_within(int64_t *number, int64_t what, int64_t most) nogil
     int64_t atomic_add(int64_t *number, int64_t what) nogil
     int atomic_load(int *number) nogil
     int64_t atomic_load64 "atomic_load" (int64_t *number) nogil
@@ -60,10 +70,7 @@ cdef class Budget:
         return atomic_load64(&self.used_bytes)
 
     cdef bint charge(self, int64_t size) noexcept:
-        if atomic_add(&self.used_bytes, size) <= self.most:
-            return True
-        atomic_add(&self.used_bytes, -size)
-        return False
+        return atomic_add_within(&self.used_bytes, size, self.most)
 
     cdef void refund(self, int64_t size) noexcept:
         atomic_add(&self.used_bytes, -size)
@@ -87,6 +94,9 @@ cdef class Delivery:
     Without garbage collection, since there may be millions of them: callbacks are kept by the outcome, without
     the receipt, and go when it is set.
     """
+
+    def __init__(self):
+        raise TypeError("receipts are made by append() and EncodedBatch.delivery()")
 
     @property
     def topic(self):
@@ -153,11 +163,9 @@ cdef Delivery new_delivery(Outcome outcome, int32_t index, int64_t timestamp):
 
 
 cdef void call_back(Outcome outcome, tuple entry) noexcept:
-    # One callback that raises must not keep the next from being called, nor disturb whoever learnt the outcome.
-    try:
-        entry[2](new_delivery(outcome, entry[0], entry[1]))
-    except BaseException:
-        PyErr_WriteUnraisable(entry[2])
+    # One callback that raises must not keep the next from being called, nor disturb whoever learnt the outcome:
+    # without a way to pass errors on, they go to sys.unraisablehook.
+    entry[2](new_delivery(outcome, entry[0], entry[1]))
 
 
 # Cleared by nobody but itself: the memory is accounted for while it dies, and cycles are broken at the outcome.
@@ -409,7 +417,7 @@ cdef EncodedBatch new_batch(object topic, int32_t partition, Memory memory):
     batch.outcome.topic = topic
     batch.outcome.partition = partition
     batch.memory = memory
-    open_batch_init(&batch.records, memory.data, memory.capacity)
+    open_batch_init(&batch.records, memory.data, memory.size)
     return batch
 
 

@@ -6,10 +6,11 @@
 /* The Castagnoli polynomial without x^32, reversed: bit 31 is x^0. */
 #define CASTAGNOLI 0x82f63b78u
 
-enum { POWERS = 32 };
+/* Lengths are taken in digits of four bits: fewer multiplications than one for every bit. */
+enum { DIGIT_BITS = 4, DIGITS = 32 / DIGIT_BITS };
 
-/* x^(8 * 2^k): what appending 2^k bytes multiplies a checksum by. */
-static uint32_t powers[POWERS];
+/* shifts[k][d] = x^(8 * d * 16^k): what appending d * 16^k bytes multiplies a checksum by. */
+static uint32_t shifts[DIGITS][1 << DIGIT_BITS];
 
 static uint32_t multiply(uint32_t a, uint32_t b)
 {
@@ -24,17 +25,20 @@ static uint32_t multiply(uint32_t a, uint32_t b)
 void writer_setup(void)
 {
     crc32c_setup();
-    powers[0] = 1u << (31 - 8);
-    for (int k = 1; k < POWERS; k++)
-        powers[k] = multiply(powers[k - 1], powers[k - 1]);
+    uint32_t unit = 1u << (31 - 8); /* x^8 */
+    for (int k = 0; k < DIGITS; k++) {
+        shifts[k][0] = 1u << 31; /* x^0 */
+        for (int digit = 1; digit < 1 << DIGIT_BITS; digit++)
+            shifts[k][digit] = multiply(shifts[k][digit - 1], unit);
+        unit = multiply(shifts[k][(1 << DIGIT_BITS) - 1], unit);
+    }
 }
 
 /* The checksum of two parts from those of each: crc(a b) = crc(a) * x^(8 * length of b) + crc(b). */
 static uint32_t joined(uint32_t front, uint32_t back, size_t back_length)
 {
-    for (int k = 0; back_length != 0; k++, back_length >>= 1)
-        if (back_length & 1)
-            front = multiply(powers[k], front);
+    for (int k = 0; back_length != 0; k++, back_length >>= DIGIT_BITS)
+        front = multiply(shifts[k][back_length & ((1 << DIGIT_BITS) - 1)], front);
     return front ^ back;
 }
 
@@ -66,12 +70,13 @@ void write_header(uint8_t *header, size_t size, uint32_t crc, int codec, const s
 int64_t record_timestamp(const uint8_t *data, size_t end, int64_t base_timestamp, int32_t index)
 {
     const uint8_t *p = data + BATCH_OVERHEAD, *stop = data + end;
-    int64_t length = 0, delta = 0;
+    int32_t length = 0;
+    int64_t delta = 0;
     for (; index > 0; index--) {
-        p = read_varint(p, stop, VARINT_MOST, &length);
+        p = read_varint(p, stop, &length);
         p += length;
     }
-    p = read_varint(p, stop, VARINT_MOST, &length);
-    read_varint(p + 1, stop, VARLONG_MOST, &delta);
+    p = read_varint(p, stop, &length);
+    read_varlong(p + 1, stop, &delta);
     return (int64_t)((uint64_t)base_timestamp + (uint64_t)delta);
 }
