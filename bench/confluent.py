@@ -66,7 +66,7 @@ class Confluent:
     def _consume(self, consumer: Consumer) -> float:
         seen, spent = 0, 0.0
         deadline = time.monotonic() + 60
-        while seen < PER_PARTITION:
+        while seen < COUNT:
             started = time.thread_time()
             messages = consumer.consume(10_000, timeout=1)
             for message in messages:

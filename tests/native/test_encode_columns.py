@@ -85,6 +85,29 @@ def test_the_bytes_are_those_of_the_oracle(rows: list[Row], batch_size: int) -> 
 
 @settings(deadline=None)
 @given(
+    pairs=st.lists(st.tuples(st.binary(max_size=40), st.binary(max_size=300)), max_size=40),
+    batch_size=st.integers(min_value=62, max_value=2000),
+    cut=st.integers(min_value=0, max_value=40),
+)
+def test_keys_and_values_alone_have_a_loop_of_their_own(
+    pairs: list[tuple[bytes, bytes]], batch_size: int, cut: int
+) -> None:
+    rows = [Row(value, key) for key, value in pairs]
+    columns = {name: array(rows, name, pa.binary()) for name in ("key", "value")}
+    assert all(column.buffers()[0] is None for column in columns.values())  # no bitmap, no nulls
+    assert_encodes_to(columns, rows, batch_size=batch_size)
+    assert_encodes_to({name: column[cut:] for name, column in columns.items()}, rows[cut:])
+    # One segment for each of the two loops, and batches that begin in the one and end in the other.
+    with_nulls = pa.chunked_array([columns["key"], pa.array([None, b"k"], pa.binary())])
+    mixed = {
+        "key": with_nulls,
+        "value": pa.chunked_array([columns["value"], pa.array([b"v", b"w"], pa.binary())]),
+    }
+    assert_encodes_to(mixed, [*rows, Row(b"v"), Row(b"w", b"k")], batch_size=batch_size)
+
+
+@settings(deadline=None)
+@given(
     rows=row_lists,
     key=st.sampled_from(BYTES_TYPES),
     value=st.sampled_from(BYTES_TYPES),

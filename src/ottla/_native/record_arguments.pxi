@@ -87,9 +87,9 @@ cdef int write_headers(header_text *text, object headers) except -1:
     cdef Py_ssize_t index
     if isinstance(headers, (list, tuple)):
         pairs = list(headers)
-    elif isinstance(headers, Mapping):
+    elif hasattr(headers, "items"):
         pairs = list(headers.items())
-    elif isinstance(headers, Sequence) and not isinstance(headers, (str, bytes, bytearray, memoryview)):
+    elif hasattr(headers, "__getitem__") and not isinstance(headers, (str, bytes, bytearray, memoryview)):
         pairs = list(headers)
     else:
         raise TypeError(f"headers must be a list of pairs, a dict or None, not {type(headers).__name__}")
