@@ -86,7 +86,8 @@ def to_arrow(records: Records, *, timestamp_unit: str = "ms") -> pyarrow.RecordB
 def seal(batch: EncodedBatch, codec: int = 0, level: int | None = None) -> EncodedBatch:
     """Finishes a batch for the wire: compresses its records, writes its header and its checksum.
 
-    May be called again, with another producer or another codec, as long as the batch is not completed.
+    May be called again, with another producer or another codec, as long as the batch is not completed. What has
+    been compressed with a codec is not compressed with it again: a retry costs a header and a checksum.
     """
     if codec == 0:
         check_level(codec, level)
