@@ -337,7 +337,7 @@ cdef int _make_room(Records records, size_t more) except -1:
         memcpy(table.data, s.records, s.count * sizeof(record))
     records._table = table
     s.records = <record *> table.data
-    s.room = table.capacity // sizeof(record)
+    s.room = wanted
     return 0
 
 

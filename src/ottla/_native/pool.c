@@ -4,6 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Under AddressSanitizer, the rest of a block behind what was asked for, and all of a block that waits, may not be
+ * touched: blocks are larger than wanted and live on, and would hide a wrong access otherwise. */
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#define FORBID(memory, size) ASAN_POISON_MEMORY_REGION(memory, size)
+#define ALLOW(memory, size) ASAN_UNPOISON_MEMORY_REGION(memory, size)
+#else
+#define FORBID(memory, size) ((void)0)
+#define ALLOW(memory, size) ((void)0)
+#endif
+
 enum { SMALLEST_SHIFT = 12, CLASSES = 24, ALIGNMENT = 4096, POISON = 0xdb };
 
 /* A block that waits holds the link to the next one in its own first bytes. */
@@ -57,6 +68,8 @@ void *pool_take(size_t size, size_t *capacity)
         pthread_mutex_unlock(&lock);
         return NULL;
     }
+    ALLOW(memory, bytes);
+    FORBID((char *)memory + size, bytes - size);
     *capacity = bytes;
     return memory;
 }
@@ -94,6 +107,7 @@ void pool_give(void *block, size_t capacity)
 {
     int class = class_of(capacity);
     struct waiting *waiting = block;
+    ALLOW(block, capacity);
     if (poisoned)
         memset(block, POISON, capacity);
     pthread_mutex_lock(&lock);
@@ -102,6 +116,7 @@ void pool_give(void *block, size_t capacity)
     statistics.kept += capacity;
     waiting->next = classes[class];
     classes[class] = waiting;
+    FORBID(waiting + 1, capacity - sizeof *waiting);
     struct waiting *out = take_out();
     pthread_mutex_unlock(&lock);
     release(out);
