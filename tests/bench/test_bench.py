@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from bench.__main__ import BENCHES
 from bench.harness import Figure, Result, cpu_per_call, interleaved
 
 ROOT = Path(__file__).parents[2]
@@ -17,15 +20,34 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_json_is_one_object_and_nothing_else() -> None:
-    done = bench("wire", "--json", "--repeats", "1")
+RATIOS = {
+    "wire": {"metadata_decode_speedup", "metadata_encode_speedup"},
+    "records": {
+        "decode_vs_memcpy",
+        "encode16_vs_memcpy",
+        "append_vs_confluent",
+        "iterate_vs_confluent",
+        "small_batches_vs_large",
+        "import_ms",
+    },
+}
+
+
+@pytest.mark.parametrize("name", RATIOS)
+def test_json_is_one_object_and_nothing_else(name: str) -> None:
+    done = bench(name, "--json", "--repeats", "1")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert set(result["ratios"]) == {"metadata_decode_speedup", "metadata_encode_speedup"}
+    assert set(result["ratios"]) == RATIOS[name]
     assert all(ratio > 0 for ratio in result["ratios"].values())
-    assert set(result["figures"]["metadata_decode_ottla"]) == {"unit", "median", "min", "max", "repeats"}
+    for figure in result["figures"].values():
+        assert set(figure) == {"unit", "median", "min", "max", "repeats"}
     assert result["machine"]["cores"] >= 1
-    assert "wire: 1 of 1" in done.stderr
+    assert f"{name}: 1 of 1" in done.stderr
+
+
+def test_every_benchmark_is_known_here() -> None:
+    assert set(RATIOS) == set(BENCHES)
 
 
 def test_an_unknown_benchmark_is_named_with_those_there_are() -> None:
