@@ -43,7 +43,7 @@ cdef extern from "writer.h" nogil:
         BATCH_OVERHEAD
     size_t number_size(int64_t value)
     size_t bytes_size(int64_t length)
-    uint8_t *write_varint(uint8_t *p, int64_t value)
+    uint8_t *write_zigzag(uint8_t *p, int64_t value)
     uint8_t *write_last_bytes(uint8_t *p, bytes_t bytes)
     size_t record_body_size(int64_t delta, int32_t index, int64_t key, int64_t value, size_t headers)
     size_t open_batch_body_size(const open_batch *, int64_t timestamp, int64_t key, int64_t value, size_t headers)

@@ -73,20 +73,21 @@ static inline void store64(uint8_t *p, uint64_t value)
     memcpy(p, &value, sizeof value);
 }
 
-/* Varints are zigzag: small numbers of either sign are short. At most 5 bytes for 32 bits, 10 for 64. */
+/* Varints are zigzag: small numbers of either sign are short. At most 5 bytes for 32 bits, 10 for 64. (Not named
+ * after varints, as some headers of CPython have functions of those names.) */
 
 static inline uint64_t zigzag(int64_t value)
 {
     return ((uint64_t)value << 1) ^ (uint64_t)(value >> 63);
 }
 
-static inline size_t varint_size(int64_t value)
+static inline size_t zigzag_size(int64_t value)
 {
     uint64_t bits = zigzag(value) | 1;
     return (size_t)(70 - __builtin_clzll(bits)) / 7;
 }
 
-static inline uint8_t *write_varint(uint8_t *p, int64_t value)
+static inline uint8_t *write_zigzag(uint8_t *p, int64_t value)
 {
     uint64_t bits = zigzag(value);
     while (bits > 0x7f) {
@@ -100,7 +101,7 @@ static inline uint8_t *write_varint(uint8_t *p, int64_t value)
 /* Both readers give NULL when the number runs on for too long, or past `end`. As in Kafka, bits beyond the width of
  * the number are dropped, and it may be longer than it had to be. */
 
-static inline const uint8_t *read_varlong(const uint8_t *p, const uint8_t *end, int64_t *value)
+static inline const uint8_t *read_zigzag64(const uint8_t *p, const uint8_t *end, int64_t *value)
 {
     uint64_t bits = 0;
     for (int shift = 0; shift < 70 && p < end; shift += 7) {
@@ -114,7 +115,7 @@ static inline const uint8_t *read_varlong(const uint8_t *p, const uint8_t *end, 
     return NULL;
 }
 
-static inline const uint8_t *read_varint(const uint8_t *p, const uint8_t *end, int32_t *value)
+static inline const uint8_t *read_zigzag32(const uint8_t *p, const uint8_t *end, int32_t *value)
 {
     uint32_t bits = 0;
     for (int shift = 0; shift < 35 && p < end; shift += 7) {

@@ -70,7 +70,7 @@ static enum plan_error headers_size(const struct header_column *headers, int64_t
 {
     int64_t begin, end;
     header_range(headers, row, &begin, &end);
-    *size = varint_size(end - begin);
+    *size = zigzag_size(end - begin);
     for (int64_t at = begin; at < end; at++) {
         *which = at - begin;
         if (is_null(&headers->entries, at))
@@ -87,7 +87,7 @@ static uint8_t *write_headers(uint8_t *p, const struct header_column *headers, i
 {
     int64_t begin, end;
     header_range(headers, row, &begin, &end);
-    p = write_varint(p, end - begin);
+    p = write_zigzag(p, end - begin);
     for (int64_t at = begin; at < end; at++) {
         p = write_bytes(p, read_bytes(&headers->keys, at));
         p = write_last_bytes(p, read_bytes(&headers->values, at));

@@ -93,7 +93,7 @@ cdef int write_headers(header_text *text, object headers) except -1:
         pairs = list(headers)
     else:
         raise TypeError(f"headers must be a list of pairs, a dict or None, not {type(headers).__name__}")
-    text.size = write_varint(text.data, len(pairs)) - text.data
+    text.size = write_zigzag(text.data, len(pairs)) - text.data
     for index in range(len(pairs)):
         write_header(text, index, pairs[index])
     return 0

@@ -48,7 +48,7 @@ static inline const uint8_t *read_int(const uint8_t *p, const uint8_t *end, int3
         *value = (int32_t)(*p >> 1) ^ -(int32_t)(*p & 1);
         return p + 1;
     }
-    return read_varint(p, end, value);
+    return read_zigzag32(p, end, value);
 }
 
 /* A length, and behind it that many bytes: `*p` moves to the first of them. Any negative length is null, as in
@@ -107,7 +107,7 @@ static const char *scan_records(struct scan *scan, const uint8_t *p, const uint8
             return "a record is empty";
         const uint8_t *stop = p + length;
         /* The first byte are attributes, of which Kafka uses none. */
-        p = read_varlong(p + 1, stop, &timestamp);
+        p = read_zigzag64(p + 1, stop, &timestamp);
         if (p == NULL || (p = read_int(p, stop, &delta)) == NULL)
             return "a record's timestamp or offset is damaged";
         const uint8_t *key = p, *value;
@@ -187,7 +187,7 @@ static int control_type(const struct scanned_batch *batch)
     int32_t ignored, key_length;
     if (batch->count < 1 || (p = read_int(p, end, &ignored)) == NULL || p >= end)
         return -1;
-    if ((p = read_varlong(p + 1, end, &timestamp)) == NULL || (p = read_int(p, end, &ignored)) == NULL)
+    if ((p = read_zigzag64(p + 1, end, &timestamp)) == NULL || (p = read_int(p, end, &ignored)) == NULL)
         return -1;
     if (read_bytes(&p, end, &key_length) == NULL || key_length < 4)
         return -1;

@@ -73,10 +73,10 @@ int64_t record_timestamp(const uint8_t *data, size_t end, int64_t base_timestamp
     int32_t length = 0;
     int64_t delta = 0;
     for (; index > 0; index--) {
-        p = read_varint(p, stop, &length);
+        p = read_zigzag32(p, stop, &length);
         p += length;
     }
-    p = read_varint(p, stop, &length);
-    read_varlong(p + 1, stop, &delta);
+    p = read_zigzag32(p, stop, &length);
+    read_zigzag64(p + 1, stop, &delta);
     return (int64_t)((uint64_t)base_timestamp + (uint64_t)delta);
 }

@@ -46,7 +46,7 @@ static inline int64_t timestamp_delta(int64_t timestamp, int64_t base)
 static inline size_t number_size(int64_t value)
 {
     uint64_t bits = zigzag(value);
-    return __builtin_expect(bits < 0x4000, 1) ? 1 + (size_t)(bits > 0x7f) : varint_size(value);
+    return __builtin_expect(bits < 0x4000, 1) ? 1 + (size_t)(bits > 0x7f) : zigzag_size(value);
 }
 
 /* Always touches two bytes. That is within the record wherever something follows the number, and the number of
@@ -55,7 +55,7 @@ static inline uint8_t *write_number(uint8_t *p, int64_t value)
 {
     uint64_t bits = zigzag(value);
     if (__builtin_expect(bits >= 0x4000, 0))
-        return write_varint(p, value);
+        return write_zigzag(p, value);
     uint64_t longer = bits > 0x7f;
     p[0] = (uint8_t)(bits & 0x7f) | (uint8_t)(longer << 7);
     p[1] = (uint8_t)(bits >> 7);
@@ -97,7 +97,7 @@ static inline uint8_t *write_bytes(uint8_t *p, struct bytes bytes)
 /* As write_bytes, where nothing may follow: touches no byte more than it writes. */
 static inline uint8_t *write_last_bytes(uint8_t *p, struct bytes bytes)
 {
-    p = write_varint(p, bytes.length);
+    p = write_zigzag(p, bytes.length);
     return bytes.length > 0 ? copy_bytes(p, bytes.data, (size_t)bytes.length) : p;
 }
 
