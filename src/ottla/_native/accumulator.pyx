@@ -54,6 +54,8 @@ cdef extern from "writer.h" nogil:
 cdef enum:
     # The first block of a batch; it grows as it fills, so that thousands of idle partitions take little memory.
     SMALLEST_BLOCK = 4096
+    # What a batch has beside the key, value and headers of its one record, at the most: its header and six numbers.
+    MOST_OVERHEAD = 61 + 6 * 10
 
 
 class BufferFull(BufferError):
@@ -66,7 +68,7 @@ cdef class Settings:
 
     cdef Budget budget
     cdef size_t batch_size
-    cdef size_t max_record_size
+    cdef int64_t max_record_size
     cdef object clock
     cdef object monotonic
     cdef object wake
@@ -93,7 +95,6 @@ cdef struct result:
     int32_t index
     bint was_empty
     bint full
-    size_t alone   # the size of a batch with this record only
     size_t needed  # of bytes, when there is no batch or no room in it
     size_t had
 
@@ -241,10 +242,13 @@ cdef class RecordBuffer:
         cdef result done
         cdef attempt said
         cdef Delivery delivery
-        done.alone = size_alone(one)
-        if done.alone > self.settings.max_record_size:
+        # The exact size only where it may matter.
+        if (
+            one.key.length + one.value.length + one.headers.length + MOST_OVERHEAD > self.settings.max_record_size
+            and <int64_t> size_alone(one) > self.settings.max_record_size
+        ):
             raise ValueError(
-                f"the record takes {done.alone} bytes, more than max_record_size allows "
+                f"the record takes {size_alone(one)} bytes, more than max_record_size allows "
                 f"({self.settings.max_record_size})"
             )
         done.was_empty = done.full = False
@@ -269,8 +273,8 @@ cdef class RecordBuffer:
     cdef attempt append_locked(self, record *one, result *done) noexcept:
         cdef open_batch *batch
         cdef size_t body, size
-        done.needed = done.alone
         if self.open == NULL:
+            done.needed = size_alone(one)
             return NO_BATCH
         batch = &(<EncodedBatch> self.open).records
         body = open_batch_body_size(batch, one.timestamp, one.key.length, one.value.length, one.headers.length)
@@ -278,6 +282,7 @@ cdef class RecordBuffer:
         if batch.count > 0 and batch.end + size > self.settings.batch_size:
             self.close_locked()
             done.full = True
+            done.needed = size_alone(one)
             return NO_BATCH
         if batch.end + size > batch.capacity:
             done.needed = batch.end + size
