@@ -364,3 +364,20 @@ def test_receipts_do_not_keep_memory_and_may_outlive_everything() -> None:
         del records, batch
     gc.collect()
     assert [receipt.offset for receipt in receipts] == list(range(7, 1007))
+
+
+def test_names_that_are_equal_share_a_buffer() -> None:
+    """Buffers are found again by the identity of the topic's name first: another object of the same name must do."""
+    accumulator = Accumulator(batch_size=10_000, max_bytes=1 << 20)
+    for turn in range(50):
+        for partition in (0, 16, 32, 2**31 - 1):  # these share a place among the buffers used last
+            accumulator.append("".join(["or", "ders"]), partition, None, b"%d" % turn)
+            accumulator.append("orders", partition, None, b"%d" % turn)
+    for partition in (0, 16, 32, 2**31 - 1):
+        (batch,) = accumulator.drain("orders", partition, force=True)
+        assert (batch.partition, batch.count) == (partition, 100)
+    for wrong in (-1, 2**31, 2**100):
+        with pytest.raises(ValueError, match="partition must be"):
+            accumulator.append("orders", wrong, None, b"")
+    with pytest.raises(TypeError, match="partition must be an int"):
+        accumulator.append("orders", "0", None, b"")  # type: ignore[arg-type]

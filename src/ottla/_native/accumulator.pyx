@@ -17,6 +17,7 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItemWithError
+from cpython.long cimport PyLong_AsLongAndOverflow, PyLong_CheckExact
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
@@ -433,6 +434,28 @@ cdef class RecordBuffer:
         )
 
 
+# The buffers that were used last, so that the usual append needs no dict. The parts of an entry belong together, and
+# without the GIL somebody could see half of a change.
+
+cdef extern from *:
+    """
+    #ifdef Py_GIL_DISABLED
+    #define HAS_GIL 0
+    #else
+    #define HAS_GIL 1
+    #endif
+    """
+    bint HAS_GIL
+
+cdef enum:
+    RECENT = 16
+
+cdef struct recent_buffer:
+    PyObject *topic
+    PyObject *buffer
+    long partition
+
+
 @cython.final
 cdef class Accumulator:
     """The buffers of all partitions, under one bound for their memory.
@@ -445,6 +468,7 @@ cdef class Accumulator:
 
     cdef Settings settings
     cdef dict topics
+    cdef recent_buffer recent[RECENT]
 
     def __init__(
         self, *, batch_size, max_bytes, max_record_size=INT32_MAX, clock=None, monotonic=None, wake=None
@@ -475,14 +499,35 @@ cdef class Accumulator:
         return self.find(topic, partition)
 
     cdef RecordBuffer find(self, object topic, object partition):
+        cdef recent_buffer *recent
+        cdef int overflow
+        cdef long number
+        if HAS_GIL and PyLong_CheckExact(partition):
+            number = PyLong_AsLongAndOverflow(partition, &overflow)
+            recent = &self.recent[number & (RECENT - 1)]
+            if recent.topic == <PyObject *> topic and recent.partition == number and not overflow:
+                return <RecordBuffer> recent.buffer
+        return self.look_up(topic, partition)
+
+    cdef RecordBuffer look_up(self, object topic, object partition):
         # Borrowed, and safe: nothing is ever taken out of these dicts.
         cdef PyObject *partitions = PyDict_GetItemWithError(self.topics, topic)
         cdef PyObject *found
         if partitions != NULL:
             found = PyDict_GetItemWithError(<object> partitions, partition)
             if found != NULL:
+                self.remember(<RecordBuffer> found, topic)
                 return <RecordBuffer> found
         return self.add(topic, partition)
+
+    cdef void remember(self, RecordBuffer buffer, object topic) noexcept:
+        cdef recent_buffer *recent
+        # Known again by the name's identity, so only a name that the buffer keeps alive will do.
+        if HAS_GIL and topic is buffer.topic:
+            recent = &self.recent[buffer.partition & (RECENT - 1)]
+            recent.topic = <PyObject *> topic
+            recent.partition = buffer.partition
+            recent.buffer = <PyObject *> buffer
 
     cdef RecordBuffer add(self, object topic, object partition):
         cdef RecordBuffer buffer = RecordBuffer.__new__(RecordBuffer)
