@@ -9,7 +9,7 @@ import argparse
 import importlib
 import sys
 
-BENCHES = ["wire", "records"]
+BENCHES = ["wire", "records", "broker"]
 
 
 def main() -> int:

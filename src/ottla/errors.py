@@ -41,6 +41,10 @@ class EncodeError(ProtocolError):
     """A message that cannot be written at this version."""
 
 
+class ConnectionLostError(KafkaError, ConnectionError):
+    """A connection ended while something still depended on it; what was asked over it may or may not be done."""
+
+
 class MissingExtraError(KafkaError, ImportError):
     """Something optional is not installed; the message names the extra that brings it."""
 

@@ -34,6 +34,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "__main__": _BELOW_ROOT | {ROOT_PACKAGE},
     ROOT_PACKAGE: _BELOW_ROOT,
     "cli": _BELOW_PEOPLE,
+    # Imported by pytest in every run; hands the broker out as fixtures.
+    "pytest_plugin": _BELOW_APPS,
     "console": _BELOW_PEOPLE,
     "spark": _BELOW_APPS,
     "sim": _BELOW_APPS,

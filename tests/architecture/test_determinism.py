@@ -57,6 +57,8 @@ SURPRISES = [
     ("sim/run.py", "import random", 1, RANDOM),
     ("client/sink.py", "import asyncio\nasync def f(t): await asyncio.wait(t)", 2, "use asyncio.gather"),
     ("client/sink.py", "from asyncio import as_completed", 1, "use asyncio.gather"),
+    ("client/sink.py", "import asyncio\nasync def f(): g = asyncio.TaskGroup()", 2, "use asyncio.gather"),
+    ("client/sink.py", "from asyncio import TaskGroup", 1, "use asyncio.gather"),
     ("client/sink.py", "import asyncio\nx = asyncio.get_event_loop()", 2, "use asyncio.get_running_loop"),
     ("client/partitioners.py", "x = hash(key) % 12", 1, "use murmur2"),
     ("broker/node.py", "x = sorted(nodes, key=id)", 1, "order by a field"),

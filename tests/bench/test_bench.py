@@ -30,6 +30,13 @@ RATIOS = {
         "small_batches_vs_large",
         "import_ms",
     },
+    "broker": {
+        "ready_ms",
+        "produce_100b_vs_mock",
+        "fetch_100b_vs_mock",
+        "produce_1kb_vs_mock",
+        "fetch_1kb_vs_mock",
+    },
 }
 
 

@@ -26,13 +26,19 @@ def create_topic(
 
 
 def produce(
-    bootstrap: str, topic: str, values: Iterable[bytes], within: float = 30.0, compression: str = "none"
+    bootstrap: str,
+    topic: str,
+    values: Iterable[bytes],
+    within: float = 30.0,
+    compression: str = "none",
+    idempotent: bool = False,
 ) -> None:
     """Send the values and return when all in-sync replicas have acknowledged each of them."""
     settings = {
         "bootstrap.servers": bootstrap,
         "acks": "all",
         "compression.type": compression,
+        "enable.idempotence": idempotent,
         "log_level": 0,
     }
     producer = Producer(settings)
@@ -102,6 +108,12 @@ def leader(bootstrap: str, topic: str, partition: int = 0) -> int:
     """The broker id of the partition's leader, -1 while it has none."""
     metadata = _admin(bootstrap).list_topics(topic, timeout=10)
     return int(metadata.topics[topic].partitions[partition].leader)
+
+
+def replicas(bootstrap: str, topic: str, partition: int = 0) -> list[int]:
+    """The broker ids of the partition's replicas, the preferred leader first."""
+    metadata = _admin(bootstrap).list_topics(topic, timeout=10)
+    return list(metadata.topics[topic].partitions[partition].replicas)
 
 
 def in_sync(bootstrap: str, topic: str, partition: int = 0) -> list[int]:

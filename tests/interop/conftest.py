@@ -1,14 +1,17 @@
-"""Fixtures for tests against Apache Kafka: one cluster of each size for the whole run.
+"""Fixtures for tests against brokers: one cluster of each kind and size for the whole run.
 
-The clusters are shared: a test makes topics of its own, and leaves every node running.
+The clusters are shared: a test makes topics of its own, and leaves every node running. What takes `broker` or
+`broker3` runs on the embedded cluster, and on Apache Kafka where there is one (the marker `kafka`).
 """
 
 from collections.abc import Iterator
 
 import pytest
 
+from ottla.broker import Cluster
 from tests.interop import jars, java
 from tests.interop.apache import ApacheKafka
+from tests.interop.brokers import ApacheBroker, Broker, EmbeddedBroker
 
 
 @pytest.fixture(scope="session")
@@ -36,3 +39,37 @@ def apache3(kafka_installed: None) -> Iterator[ApacheKafka]:
     """Apache Kafka, three nodes; internal topics have three replicas, two of which must be in sync."""
     with ApacheKafka(nodes=3) as kafka:
         yield kafka
+
+
+@pytest.fixture(scope="session")
+def embedded() -> Iterator[Cluster]:
+    """The embedded cluster, one node."""
+    with Cluster(brokers=1) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def embedded3() -> Iterator[Cluster]:
+    """The embedded cluster, three nodes."""
+    with Cluster(brokers=3) as cluster:
+        yield cluster
+
+
+BROKERS = ["ottla", pytest.param("apache", marks=pytest.mark.kafka)]
+
+
+@pytest.fixture(params=BROKERS)
+def broker(request: pytest.FixtureRequest) -> Broker:
+    """A cluster of one node, of either kind."""
+    # By name, so that Apache Kafka starts only for those who want it.
+    if request.param == "ottla":
+        return EmbeddedBroker(request.getfixturevalue("embedded"))
+    return ApacheBroker(request.getfixturevalue("apache"))
+
+
+@pytest.fixture(params=BROKERS)
+def broker3(request: pytest.FixtureRequest) -> Broker:
+    """A cluster of three nodes, of either kind."""
+    if request.param == "ottla":
+        return EmbeddedBroker(request.getfixturevalue("embedded3"))
+    return ApacheBroker(request.getfixturevalue("apache3"))

@@ -1,0 +1,152 @@
+"""The embedded cluster next to librdkafka's mock cluster, a C program; confluent-kafka is the client of both.
+
+Each broker runs in a process of its own, three nodes, one topic of four partitions, no compression. A ratio is
+records per second through our cluster over those through the mock, in the same run, turn by turn. The CPU that each
+broker's process spends is beside it: where the client is the limit, the ratio is near 1 whatever the broker costs.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.harness import Figure, Result, interleaved, progress
+from bench.throughput import Traffic
+from ottla.broker import Cluster
+
+NODES = 3
+OURS = [sys.executable, "-m", "ottla.broker", "--port", "0", "--brokers", str(NODES), "--log", "none"]
+OURS += ["--config", "num.partitions=4"]
+MOCK = [sys.executable, "-m", "bench.mock_cluster", "--brokers", str(NODES)]
+IDLE_NODES = 30
+
+
+@dataclass
+class Process:
+    """A broker in a process of its own."""
+
+    id: int
+    bootstrap: str
+
+    def cpu(self) -> float:
+        """Seconds of CPU that it has spent, user and system."""
+        fields = Path(f"/proc/{self.id}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory(self) -> int:
+        """Bytes that it keeps resident."""
+        pages = int(Path(f"/proc/{self.id}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextmanager
+def running(command: list[str]) -> Iterator[Process]:
+    """Starts a broker, which prints its address; stops it again."""
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            bootstrap = process.stdout.readline().strip()
+            if not bootstrap:
+                raise RuntimeError(f"{' '.join(command)} did not start")
+            yield Process(process.pid, bootstrap)
+        finally:
+            process.terminate()
+
+
+def run(repeats: int) -> Result:
+    result = Result("broker")
+    _readiness(result, repeats)
+    _many(result, 1000 if repeats > 1 else 50)
+    with running(OURS) as ours, running(MOCK) as mock:
+        for name, size in (("100b", 100), ("1kb", 1000)):
+            _compare(result, ours, mock, name, size, repeats)
+    _memory(result)
+    return result
+
+
+def _readiness(result: Result, repeats: int) -> None:
+    """A cluster of three nodes and a topic of six partitions, until it serves; the process is warm."""
+    samples = []
+    for number in range(repeats * 3 + 1):
+        gc.collect()
+        started = time.perf_counter()
+        with Cluster(brokers=3, topics={"orders": 6}):
+            samples.append((time.perf_counter() - started) * 1000)
+        progress(f"broker: ready {number} of {repeats * 3}")
+    result.figures["ready"] = Figure("ms", tuple(samples[1:]))
+    result.ratios["ready_ms"] = result.figures["ready"].median
+
+
+def _many(result: Result, count: int) -> None:
+    """Opens and closes many clusters; what they leave behind."""
+    before = (len(os.listdir("/proc/self/fd")), threading.active_count())
+    for number in range(count):
+        with Cluster(brokers=3, topics={"orders": 6}):
+            pass
+        if (number + 1) % 100 == 0:
+            progress(f"broker: {number + 1} of {count} clusters opened and closed")
+    gc.collect()
+    after = (len(os.listdir("/proc/self/fd")), threading.active_count())
+    result.figures["clusters_opened"] = Figure("", (float(count),))
+    result.figures["files_leaked"] = Figure("", (float(after[0] - before[0]),))
+    result.figures["threads_leaked"] = Figure("", (float(after[1] - before[1]),))
+
+
+def _compare(result: Result, ours: Process, mock: Process, name: str, size: int, repeats: int) -> None:
+    traffic = {"ottla": Traffic(ours.bootstrap, size), "mock": Traffic(mock.bootstrap, size)}
+    brokers = {"ottla": ours, "mock": mock}
+    cpu: dict[str, list[float]] = {}
+
+    def counted(kind: str, who: str, work: Callable[[], float]) -> Callable[[], float]:
+        def measure() -> float:
+            before = brokers[who].cpu()
+            rate = work()
+            spent = brokers[who].cpu() - before
+            cpu.setdefault(f"{kind}_{name}_cpu_{who}", []).append(spent / traffic[who].count * 1e6)
+            return rate
+
+        return measure
+
+    cases = {}
+    for kind in ("produce", "fetch"):
+        for who, client in traffic.items():
+            work = client.produce if kind == "produce" else client.consume
+            cases[f"{kind}_{who}"] = counted(kind, who, work)
+    samples = interleaved(cases, repeats, f"broker: {size} bytes")
+    for case, rates in samples.items():
+        result.figures[f"{case}_{name}"] = Figure("rec/s", rates)
+    for label, values in cpu.items():
+        result.figures[label] = Figure("s/M rec", tuple(values))
+    for kind in ("produce", "fetch"):
+        result.ratios[f"{kind}_{name}_vs_mock"] = (
+            result.figures[f"{kind}_ottla_{name}"].median / result.figures[f"{kind}_mock_{name}"].median
+        )
+    for client in traffic.values():
+        client.close()
+
+
+def _memory(result: Result) -> None:
+    """What an idle node keeps, and a million records of 100 bytes."""
+    progress("broker: memory")
+    few = [*OURS[:5], "--brokers", "1", "--log", "none"]
+    many = [*OURS[:5], "--brokers", str(1 + IDLE_NODES), "--log", "none"]
+    with running(few) as one, running(many) as all_of_them:
+        idle = (all_of_them.memory() - one.memory()) / IDLE_NODES
+    result.figures["memory_per_idle_node"] = Figure("KiB", (idle / 1024,))
+    with running(OURS) as broker:
+        traffic = Traffic(broker.bootstrap, 100)
+        traffic.produce()
+        before, rounds = broker.memory(), 6
+        for _ in range(rounds):
+            traffic.produce()
+        grown = (broker.memory() - before) / (rounds * traffic.count) * 1_000_000
+        traffic.close()
+    result.figures["memory_per_million_records"] = Figure("MiB", (grown / 2**20,))

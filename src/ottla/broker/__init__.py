@@ -1,0 +1,28 @@
+"""The embedded cluster: a Kafka for tests and local work that starts in milliseconds, in this process.
+
+    from ottla.broker import Cluster
+
+    with Cluster(brokers=3, topics={"orders": 6}) as cluster:
+        print(cluster.bootstrap)
+
+Clients in any language reach it on the loopback interface. `python -m ottla.broker` runs it by itself. It is for
+tests and for one's own machine: production runs Apache Kafka.
+"""
+
+from ottla.broker.blocking import BlockingFault, Cluster
+from ottla.broker.cluster import AsyncCluster, TopicSpec
+from ottla.broker.faults import Fault, delay, drop, error, never
+from ottla.broker.telemetry import Push
+
+__all__ = [
+    "AsyncCluster",
+    "BlockingFault",
+    "Cluster",
+    "Fault",
+    "Push",
+    "TopicSpec",
+    "delay",
+    "drop",
+    "error",
+    "never",
+]

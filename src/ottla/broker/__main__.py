@@ -1,0 +1,155 @@
+"""`python -m ottla.broker`: a cluster by itself, for clients in any language, until Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from ottla.broker.blocking import new_loop
+from ottla.broker.cluster import HOST, AsyncCluster, TopicSpec
+from ottla.broker.releases import RELEASES
+from ottla.errors import KafkaError
+
+_EXAMPLES = """examples:
+  python -m ottla.broker                                     one broker on port 9092
+  python -m ottla.broker --brokers 3 --topic orders:6        three brokers, 9092 to 9094, and a topic
+  python -m ottla.broker --port 0 --log requests             a free port, and every request on standard error
+"""
+_LEVELS = {
+    "none": None,
+    "error": logging.ERROR,
+    "warn": logging.WARNING,
+    "info": logging.INFO,
+    "debug": logging.DEBUG,
+    "requests": logging.DEBUG,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parses the command line and runs the cluster."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    _set_up_logging(options.log)
+    ports = () if options.port == 0 else range(options.port, options.port + options.brokers)
+    try:
+        cluster = AsyncCluster(
+            options.brokers,
+            topics=dict(options.topic),
+            config=dict(options.config),
+            racks=options.rack,
+            ports=list(ports),
+            host=options.host,
+            max_versions=options.release,
+        )
+        _run(_serve(cluster))
+    except (ValueError, KafkaError) as error:
+        parser.exit(2, f"{parser.prog}: {error}\n")
+    except OSError as error:
+        parser.exit(1, f"{parser.prog}: {error}. Another --port, or --port 0 for a free one, may help.\n")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m ottla.broker",
+        description="A Kafka-compatible cluster in memory, for tests and local work. What it holds is gone when it "
+        "ends.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--brokers", type=int, default=1, help="how many brokers (default: 1)")
+    parser.add_argument("--host", default=HOST, help=f"the interface to listen on (default: {HOST})")
+    parser.add_argument(
+        "--port",
+        type=int,
+        default=9092,
+        help="of the first broker, the others follow; 0: free ports (default: 9092)",
+    )
+    parser.add_argument(
+        "--topic",
+        type=_topic,
+        action="append",
+        default=[],
+        metavar="NAME[:PARTITIONS[:REPLICAS]]",
+        help="a topic to create; may be repeated",
+    )
+    parser.add_argument(
+        "--config",
+        type=_config,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a broker config by Kafka's name; may be repeated",
+    )
+    parser.add_argument(
+        "--rack", action="append", default=[], help="the rack of a broker; once per broker, or not at all"
+    )
+    parser.add_argument(
+        "--release", metavar="VERSION", help=f"play an older Kafka: {RELEASES[0]} to {RELEASES[-1]}"
+    )
+    parser.add_argument(
+        "--log",
+        choices=_LEVELS,
+        default="warn",
+        help="what goes to standard error; `requests` adds every request and answer (default: warn)",
+    )
+    return parser
+
+
+def _topic(text: str) -> tuple[str, TopicSpec]:
+    name, *numbers = text.split(":")
+    if not name or len(numbers) > 2 or not all(number.isdigit() for number in numbers):
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: expected NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS"
+        )
+    partitions, replicas = [*map(int, numbers), *(1, -1)[len(numbers) :]]
+    return name, TopicSpec(partitions, replicas)
+
+
+def _config(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not name or not separator:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected NAME=VALUE")
+    return name, value
+
+
+def _set_up_logging(level: str) -> None:
+    logger = logging.getLogger("ottla")
+    number = _LEVELS[level]
+    if number is None:
+        logger.addHandler(logging.NullHandler())
+        logger.propagate = False
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(number)
+    # Requests are many: they have a level of their own.
+    logging.getLogger("ottla.broker.requests").setLevel(
+        logging.DEBUG if level == "requests" else logging.WARNING
+    )
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(work)
+
+
+async def _serve(cluster: AsyncCluster) -> None:
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    async with cluster:
+        # On standard output and by itself, so that a script can read it.
+        print(cluster.bootstrap, flush=True)
+        await stopped.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,274 @@
+"""`Cluster`: the cluster for code that blocks, on a loop and a thread of its own.
+
+    with Cluster(brokers=3, topics={"orders": 6}) as cluster:
+        producer = Producer({"bootstrap.servers": cluster.bootstrap})
+
+The only module of the broker with a thread. Everything here is handed over to the loop, where the cluster lives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from ottla.broker.cluster import HOST, AsyncCluster, TopicSpec
+from ottla.broker.contents import Seed
+from ottla.broker.faults import Action, Fault, drop
+from ottla.broker.telemetry import Telemetry
+from ottla.wire.records import Record
+
+_T = TypeVar("_T")
+
+
+class Cluster:
+    """A Kafka cluster in this process; `AsyncCluster` says what the arguments and methods mean."""
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        *,
+        topics: Mapping[str, int | TopicSpec] | Sequence[str] = (),
+        config: Mapping[str, object] | None = None,
+        racks: Sequence[str | None] = (),
+        ports: Sequence[int] = (),
+        host: str = HOST,
+        max_versions: Mapping[str, int] | str | None = None,
+    ) -> None:
+        self._cluster = AsyncCluster(
+            brokers,
+            topics=topics,
+            config=config,
+            racks=racks,
+            ports=ports,
+            host=host,
+            max_versions=max_versions,
+        )
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self.faults = BlockingFaults(self)
+        self.clock = BlockingClock(self)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Returns when every node serves and every topic has its leaders."""
+        if self._thread is not None:
+            raise RuntimeError("the cluster has been started already")
+        self._loop = new_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="ottla-cluster", daemon=True)
+        self._thread.start()
+        try:
+            self.run(self._cluster.start())
+        except BaseException:
+            self._end_thread()
+            raise
+
+    def close(self) -> None:
+        """Stops everything; a second call does nothing."""
+        if self._loop is None or self._loop.is_closed():
+            return
+        try:
+            self.run(self._cluster.close())
+        finally:
+            self._end_thread()
+
+    def _end_thread(self) -> None:
+        assert self._loop is not None
+        assert self._thread is not None
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def run(self, work: Coroutine[Any, Any, _T], timeout: float | None = None) -> _T:
+        """Runs a coroutine on the cluster's loop; its result."""
+        if self._loop is None or self._loop.is_closed():
+            work.close()
+            raise RuntimeError("the cluster does not run")
+        future: Future[_T] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(timeout)
+        except TimeoutError:
+            future.cancel()
+            raise
+
+    def call(self, function: Callable[..., _T], *args: Any, **options: Any) -> _T:
+        """Calls a plain function on the cluster's loop."""
+
+        async def called() -> _T:
+            return function(*args, **options)
+
+        return self.run(called())
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of the nodes that run, for `bootstrap.servers`."""
+        return self._cluster.bootstrap
+
+    @property
+    def cluster_id(self) -> str:
+        return self._cluster.cluster_id
+
+    @property
+    def nodes(self) -> list[int]:
+        """The ids of the nodes that run."""
+        return list(self._cluster.nodes)
+
+    @property
+    def telemetry(self) -> Telemetry:
+        return self._cluster.telemetry
+
+    def create_topic(
+        self, name: str, partitions: int = 1, *, replicas: int = -1, config: Mapping[str, str] | None = None
+    ) -> None:
+        self.run(self._cluster.create_topic(name, partitions, replicas=replicas, config=config))
+
+    def delete_topic(self, name: str) -> None:
+        self.run(self._cluster.delete_topic(name))
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        return self.call(self._cluster.leader, topic, partition)
+
+    def move_leader(self, topic: str, partition: int, node_id: int) -> None:
+        self.run(self._cluster.move_leader(topic, partition, node_id))
+
+    def stop_node(self, node_id: int, *, clean: bool = True) -> None:
+        self.run(self._cluster.stop_node(node_id, clean=clean))
+
+    def start_node(self, node_id: int) -> None:
+        self.run(self._cluster.start_node(node_id))
+
+    def pause_node(self, node_id: int) -> None:
+        self.call(self._cluster.pause_node, node_id)
+
+    def resume_node(self, node_id: int) -> None:
+        self.call(self._cluster.resume_node, node_id)
+
+    def add_node(self, *, rack: str | None = None, port: int = 0) -> int:
+        return self.run(self._cluster.add_node(rack=rack, port=port))
+
+    def remove_node(self, node_id: int) -> None:
+        self.run(self._cluster.remove_node(node_id))
+
+    def cut_controller(self, node_id: int) -> None:
+        self.call(self._cluster.cut_controller, node_id)
+
+    def heal_controller(self, node_id: int) -> None:
+        self.call(self._cluster.heal_controller, node_id)
+
+    def seed(self, topic: str, records: Sequence[Seed], partition: int = 0) -> int:
+        return self.call(self._cluster.seed, topic, records, partition)
+
+    def dump(self, topic: str, partition: int | None = None) -> list[Record]:
+        return self.call(self._cluster.dump, topic, partition)
+
+    def wait_for(
+        self, condition: Callable[[], bool], what: str = "the condition", within: float = 10.0
+    ) -> None:
+        """The condition is called on the cluster's loop, so it may look at anything but must not block."""
+        self.run(self._cluster.wait_for(condition, what, within))
+
+    def wait_for_records(self, topic: str, count: int, within: float = 10.0) -> list[Record]:
+        """The records of a topic, once there are at least that many."""
+        cluster = self._cluster
+        self.wait_for(lambda: len(cluster.dump(topic)) >= count, f"{count} records in {topic}", within)
+        return self.dump(topic)
+
+
+class BlockingFault:
+    """A fault rule, seen from another thread."""
+
+    def __init__(self, cluster: Cluster, fault: Fault) -> None:
+        self._cluster = cluster
+        self.fault = fault
+
+    @property
+    def hits(self) -> int:
+        return self.fault.hits
+
+    def wait(self, hits: int = 1, timeout: float = 10.0) -> None:
+        """Returns when the rule has struck that often; TimeoutError if it does not."""
+        try:
+            self._cluster.run(self.fault.wait(hits), timeout)
+        except TimeoutError:
+            raise TimeoutError(
+                f"{self.fault} has struck {self.hits} times within {timeout:g} seconds, not {hits}"
+            ) from None
+
+    def remove(self) -> None:
+        self._cluster.faults.remove(self)
+
+
+class BlockingFaults:
+    """The fault rules of a cluster, from another thread; arguments as in `Faults.add`."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    @property
+    def _faults(self) -> Any:
+        return self._cluster._cluster.faults
+
+    def add(
+        self,
+        api: str | None = None,
+        *,
+        node: int | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        client_id: str | None = None,
+        when: str = "before_append",
+        action: Action = drop,
+        count: int | None = None,
+    ) -> BlockingFault:
+        fault = self._cluster.call(
+            self._faults.add,
+            api,
+            node=node,
+            topic=topic,
+            partition=partition,
+            client_id=client_id,
+            when=when,
+            action=action,
+            count=count,
+        )
+        return BlockingFault(self._cluster, fault)
+
+    def remove(self, fault: BlockingFault) -> None:
+        self._cluster.call(self._faults.remove, fault.fault)
+
+    def clear(self) -> None:
+        self._cluster.call(self._faults.clear)
+
+
+class BlockingClock:
+    """The cluster's clock, from another thread."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def time(self) -> float:
+        return self._cluster.call(self._cluster._cluster.clock.time)
+
+    def advance(self, seconds: float) -> None:
+        self._cluster.call(self._cluster._cluster.clock.advance, seconds)
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop where it is installed: a loop of our own may be the fast one."""
+    if importlib.util.find_spec("uvloop") is not None:
+        loop: asyncio.AbstractEventLoop = importlib.import_module("uvloop").new_event_loop()
+        return loop
+    return asyncio.new_event_loop()

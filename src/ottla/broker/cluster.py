@@ -1,0 +1,365 @@
+"""The cluster: a controller and its nodes, started together, and everything that a test does to them.
+
+    async with AsyncCluster(brokers=3, topics={"orders": 6}) as cluster:
+        cluster.bootstrap                       # "127.0.0.1:port,..."
+        await cluster.move_leader("orders", 0, 2)
+        await cluster.stop_node(1)
+
+Nodes are numbered from 1. All of them, and the controller, run on the loop of whoever starts the cluster; `Cluster`
+(blocking.py) is the same with a loop and a thread of its own. Topics get min(3, brokers) replicas unless something
+else is said, so that every partition survives the loss of a node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Final, Self
+
+from ottla.broker import contents
+from ottla.broker.config_rules import ControllerRules
+from ottla.broker.configs import BrokerConfigs
+from ottla.broker.contents import Seed
+from ottla.broker.controller.node import ControllerNode
+from ottla.broker.controller.state import ControllerState
+from ottla.broker.faults import Faults
+from ottla.broker.features import SUPPORTED
+from ottla.broker.node import Node, NodeOptions
+from ottla.broker.partition import Partition
+from ottla.broker.releases import max_versions_of
+from ottla.broker.telemetry import Telemetry
+from ottla.broker.volume import Volume
+from ottla.errors import raise_for_code
+from ottla.runtime import MovableClock, Runtime, SystemRuntime
+from ottla.wire import Uuid
+from ottla.wire.messages import (
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
+from ottla.wire.records import Record
+
+_log = logging.getLogger("ottla.broker.cluster")
+
+HOST: Final = "127.0.0.1"
+_CONTROLLER_HOST: Final = "controller"
+_POLL: Final = 0.005
+
+
+@dataclass(frozen=True)
+class TopicSpec:
+    """A topic to be created: `topics={"orders": TopicSpec(6, config={"cleanup.policy": "compact"})}`."""
+
+    partitions: int = 1
+    replicas: int = -1
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+class AsyncCluster:
+    """A Kafka cluster in this process."""
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        *,
+        topics: Mapping[str, int | TopicSpec] | Sequence[str] = (),
+        config: Mapping[str, object] | None = None,
+        racks: Sequence[str | None] = (),
+        ports: Sequence[int] = (),
+        host: str = HOST,
+        max_versions: Mapping[str, int] | str | None = None,
+        runtime: Runtime | None = None,
+    ) -> None:
+        """Nothing starts before `start`, or `async with`.
+
+        `config` are broker configs by Kafka's names, checked at once. `ports` are fixed ports, one per broker; free
+        ones are chosen without. `max_versions` plays an older Kafka: a release ("2.8") or a version per API
+        ({"Fetch": 11}). `runtime` is for simulations; every node is a machine of its own there.
+        """
+        if brokers < 1:
+            raise ValueError(f"brokers={brokers}: a cluster has at least one")
+        for name, given in (("racks", racks), ("ports", ports)):
+            if given and len(given) != brokers:
+                raise ValueError(f"{name} has {len(given)} entries for {brokers} brokers")
+        self._runtime = runtime or SystemRuntime(MovableClock())
+        self._host = None if runtime else host
+        if not isinstance(self._runtime.clock, MovableClock):
+            raise TypeError("the clock of a cluster must be a MovableClock, which a test can advance")
+        self.clock = self._runtime.clock
+        replicas = min(3, brokers)
+        self._config: dict[str, object] = {
+            "default.replication.factor": replicas,
+            "offsets.topic.replication.factor": replicas,
+            **(config or {}),
+        }
+        self._topics = _specs(topics)
+        self._max_versions = max_versions_of(max_versions)
+        self._options = {
+            number + 1: NodeOptions(
+                id=number + 1,
+                host=self._host_of(number + 1),
+                port=ports[number] if ports else 0,
+                rack=racks[number] if racks else None,
+                config=self._config,
+                max_versions=self._max_versions,
+            )
+            for number in range(brokers)
+        }
+        self._configs = BrokerConfigs(self._config, node_id=0)
+        self.faults = Faults()
+        self.telemetry = Telemetry()
+        self.nodes: dict[int, Node] = {}
+        """The nodes that run, by id."""
+        self._volume = Volume()
+        self.cluster_id = str(Uuid(self._runtime.random.randbytes(16)))
+        self._controller: ControllerNode | None = None
+
+    # Life
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Returns when every node serves and every topic has its leaders."""
+        if self._controller is not None:
+            raise RuntimeError("the cluster has been started already")
+        state = ControllerState(
+            self.cluster_id,
+            ControllerRules(self._configs),
+            self._runtime.random,
+            supported_features={
+                feature.name: (feature.min_version, feature.max_version) for feature in SUPPORTED
+            },
+        )
+        self._controller = ControllerNode(
+            self._runtime.at(_CONTROLLER_HOST), self._volume, self.faults, state
+        )
+        try:
+            await self._controller.start(self._host or _CONTROLLER_HOST)
+            for options in self._options.values():
+                self._make(options)
+            await _all([node.start() for node in self.nodes.values()])
+            if self._topics:
+                await self.create_topics(self._topics)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Stops everything at once; what the cluster held is gone."""
+        nodes, self.nodes = self.nodes, {}
+        await _all([node.stop(clean=False) for node in nodes.values()])
+        if self._controller is not None:
+            await self._controller.stop()
+        self._volume.close()
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of the nodes that run, for `bootstrap.servers`."""
+        return ",".join(f"{node.host}:{node.port}" for node in self.nodes.values())
+
+    @property
+    def controller(self) -> ControllerNode:
+        if self._controller is None:
+            raise RuntimeError("the cluster has not been started")
+        return self._controller
+
+    # Nodes
+
+    def node(self, node_id: int) -> Node:
+        """A node that runs."""
+        if node_id not in self.nodes:
+            known = "is stopped" if node_id in self._options else "does not exist"
+            raise ValueError(f"node {node_id} {known}; running: {', '.join(map(str, self.nodes))}")
+        return self.nodes[node_id]
+
+    async def stop_node(self, node_id: int, *, clean: bool = True) -> None:
+        """Stops a node. A clean stop hands its leaderships over; after any other one the controller notices only
+        when broker.session.timeout.ms have passed without a heartbeat, as in Kafka (`clock.advance` helps)."""
+        node = self.node(node_id)
+        del self.nodes[node_id]
+        await node.stop(clean=clean)
+
+    async def start_node(self, node_id: int) -> None:
+        """Starts a node that was stopped, on the port that it had."""
+        if node_id in self.nodes or node_id not in self._options:
+            why = "runs already" if node_id in self.nodes else "does not exist: add_node makes new ones"
+            raise ValueError(f"node {node_id} {why}")
+        node = self._make(self._options[node_id])
+        try:
+            await node.start()
+        except BaseException:
+            self.nodes.pop(node_id, None)
+            await node.stop(clean=False)
+            raise
+
+    def pause_node(self, node_id: int) -> None:
+        """The node answers nothing, and sends no heartbeats, until `resume_node`: a stopped process."""
+        self.node(node_id).pause()
+
+    def resume_node(self, node_id: int) -> None:
+        self.node(node_id).resume()
+
+    async def add_node(self, *, rack: str | None = None, port: int = 0) -> int:
+        """Starts one more node; its id. It leads nothing until topics are created or moved."""
+        node_id = max(self._options) + 1
+        self._options[node_id] = NodeOptions(
+            node_id, self._host_of(node_id), port, rack, self._config, self._max_versions
+        )
+        await self.start_node(node_id)
+        return node_id
+
+    async def remove_node(self, node_id: int) -> None:
+        """Stops a node for good and takes it out of the cluster's registrations."""
+        if node_id in self.nodes:
+            await self.stop_node(node_id)
+        if node_id not in self._options:
+            raise ValueError(f"node {node_id} does not exist")
+        del self._options[node_id]
+        decision = self.controller.state.unregister_broker(UnregisterBrokerRequest(broker_id=node_id))
+        answer: UnregisterBrokerResponse = await self.controller.carry_out(decision)
+        raise_for_code(answer.error_code, answer.error_message, broker=node_id)
+
+    def cut_controller(self, node_id: int) -> None:
+        """Cuts the link between a node and the controller, until `heal_controller`."""
+        self.node(node_id).link.cut()
+
+    def heal_controller(self, node_id: int) -> None:
+        self.node(node_id).link.heal()
+
+    # Topics
+
+    async def create_topic(
+        self, name: str, partitions: int = 1, *, replicas: int = -1, config: Mapping[str, str] | None = None
+    ) -> None:
+        await self.create_topics({name: TopicSpec(partitions, replicas, config or {})})
+
+    async def create_topics(self, topics: Mapping[str, int | TopicSpec]) -> None:
+        """Creates topics; raises what the controller says where it refuses one."""
+        wanted = [
+            CreateTopicsRequest.CreatableTopic(
+                name=name,
+                num_partitions=spec.partitions,
+                replication_factor=spec.replicas,
+                configs=[
+                    CreateTopicsRequest.CreatableTopicConfig(name=key, value=str(value))
+                    for key, value in spec.config.items()
+                ],
+            )
+            for name, spec in _specs(topics).items()
+        ]
+        answer = await self._any_node().link.create_topics(wanted)
+        for topic in answer.topics:
+            raise_for_code(topic.error_code, topic.error_message, topic=topic.name)
+
+    async def delete_topic(self, name: str) -> None:
+        state = [DeleteTopicsRequest.DeleteTopicState(name=name)]
+        decision = self.controller.state.delete_topics(DeleteTopicsRequest(topics=state), 6)
+        answer: DeleteTopicsResponse = await self.controller.carry_out(decision)
+        (result,) = answer.responses
+        raise_for_code(result.error_code, result.error_message, topic=name)
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """The id of the leader as the controller knows it, -1 while there is none."""
+        image = self.controller.state.image.partition(topic, partition)
+        if image is None:
+            raise ValueError(f"there is no partition {partition} of a topic {topic!r}")
+        return image.leader
+
+    async def move_leader(self, topic: str, partition: int, node_id: int) -> None:
+        """Makes another replica the leader; returns when every node that is connected knows."""
+        records = self.controller.state.move_leader(topic, partition, node_id)
+        await self.controller.known_to_nodes(self.controller.commit(records))
+
+    def partition(self, topic: str, partition: int = 0) -> Partition:
+        """The leader's replica."""
+        return self.node(self.leader(topic, partition)).led(topic, partition)
+
+    # Records
+
+    def seed(self, topic: str, records: Sequence[Seed], partition: int = 0) -> int:
+        """Appends records to a partition, without a client; the offset of the first.
+
+        A record is a value, or (key, value), or (key, value, headers).
+        """
+        return contents.seed(
+            self.partition(topic, partition), records, self.node(self.leader(topic, partition)).now_ms()
+        )
+
+    def dump(self, topic: str, partition: int | None = None) -> list[Record]:
+        """The records of a partition, or of all partitions one after the other, as far as they are committed."""
+        image = self.controller.state.image.topics.get(topic)
+        if image is None:
+            raise ValueError(f"there is no topic {topic!r}")
+        wanted = sorted(image.partitions) if partition is None else [partition]
+        return [record for number in wanted for record in contents.dump(self.partition(topic, number))]
+
+    async def wait_for(
+        self, condition: Callable[[], bool], what: str = "the condition", within: float = 10.0
+    ) -> None:
+        """Returns as soon as the condition holds; TimeoutError, which says what was waited for, if it never does."""
+        base = asyncio.get_running_loop()
+        deadline = base.time() + within
+        while not condition():
+            if base.time() > deadline:
+                raise TimeoutError(f"{what} did not come about within {within:g} seconds")
+            await asyncio.sleep(_POLL)
+
+    def _make(self, options: NodeOptions) -> Node:
+        controller = self.controller
+        node = self.nodes[options.id] = Node(
+            options,
+            cluster_id=self.cluster_id,
+            runtime=self._runtime.at(options.host),
+            volume=self._volume,
+            faults=self.faults,
+            telemetry=self.telemetry,
+            controller=(controller.host, controller.port),
+            on_listening=self._remember_port,
+        )
+        return node
+
+    def _remember_port(self, node: Node) -> None:
+        """A node that comes back is found where it was."""
+        options = self._options[node.id]
+        self._options[node.id] = NodeOptions(
+            node.id, options.host, node.port, options.rack, options.config, options.max_versions
+        )
+
+    def _host_of(self, node_id: int) -> str:
+        return self._host or f"node-{node_id}"
+
+    def _any_node(self) -> Node:
+        for node in self.nodes.values():
+            return node
+        raise RuntimeError("no node runs")
+
+
+def _specs(topics: Mapping[str, int | TopicSpec] | Sequence[str]) -> dict[str, TopicSpec]:
+    if isinstance(topics, str):
+        raise TypeError(f'topics={topics!r}: a list or a dict of topics is meant, as in {{"{topics}": 1}}')
+    if not isinstance(topics, Mapping):
+        return {name: TopicSpec() for name in topics}
+    return {
+        name: spec if isinstance(spec, TopicSpec) else TopicSpec(partitions=spec)
+        for name, spec in topics.items()
+    }
+
+
+async def _all(steps: Sequence[object]) -> None:
+    """Takes every step to its end, then raises the first failure: nothing goes on in the background."""
+    results = await asyncio.gather(*steps, return_exceptions=True)  # type: ignore[call-overload]
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result

@@ -1,0 +1,66 @@
+"""Configs as Apache Kafka 4.3 has them: of topics, brokers, groups, client metrics and loggers.
+
+    configs = BrokerConfigs({"message.max.bytes": 2000}, node_id=1)
+    topic = TopicConfigs({"retention.ms": "60000"}, configs)
+    topic.value("max.message.bytes")            # 2000
+
+What configs there are is data (kafka.configs, tables.py). Here they are parsed, resolved, described and altered, all
+of it without any I/O; where overrides are kept is the business of broker.metadata and broker.controller.
+"""
+
+from ottla.broker.configs.alter import alter, incremental_alter, preprocess
+from ottla.broker.configs.broker import BrokerConfigs
+from ottla.broker.configs.definitions import ConfigType, Definition, Overrides, UpdateMode
+from ottla.broker.configs.describe import (
+    Sources,
+    Wanted,
+    describe,
+    describe_broker,
+    describe_broker_defaults,
+    describe_client_metrics,
+    describe_created,
+    describe_group,
+    describe_loggers,
+    describe_topic,
+)
+from ottla.broker.configs.group import GroupConfigs
+from ottla.broker.configs.loggers import BrokerLoggers
+from ottla.broker.configs.resources import ConfigSource, Operation, ResourceType
+from ottla.broker.configs.tables import BROKER, CLIENT_METRICS, GROUP, TOPIC, ConfigTable
+from ottla.broker.configs.topic import TopicConfigs, log_settings, validate_topic
+from ottla.broker.configs.values import ConfigError
+
+__all__ = [
+    "BROKER",
+    "CLIENT_METRICS",
+    "GROUP",
+    "TOPIC",
+    "BrokerConfigs",
+    "BrokerLoggers",
+    "ConfigError",
+    "ConfigSource",
+    "ConfigTable",
+    "ConfigType",
+    "Definition",
+    "GroupConfigs",
+    "Operation",
+    "Overrides",
+    "ResourceType",
+    "Sources",
+    "TopicConfigs",
+    "UpdateMode",
+    "Wanted",
+    "alter",
+    "describe",
+    "describe_broker",
+    "describe_broker_defaults",
+    "describe_client_metrics",
+    "describe_created",
+    "describe_group",
+    "describe_loggers",
+    "describe_topic",
+    "incremental_alter",
+    "log_settings",
+    "preprocess",
+    "validate_topic",
+]

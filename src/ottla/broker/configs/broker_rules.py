@@ -1,0 +1,116 @@
+"""Rules between the configs of one broker: what no broker could start with.
+
+The sentences are Kafka's, also where a Scala `require` shows in them: they are what its clients see. What a running
+broker may change is in broker_changes.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Protocol
+
+from ottla.broker.configs.definitions import Synonym
+from ottla.broker.configs.tables import TOPIC
+from ottla.broker.configs.values import ConfigError
+
+_MEBIBYTE: Final = 1024 * 1024
+
+_NOT_LESS: Final = "greater than or equal to"
+_NOT_MORE: Final = "less than or equal to"
+_LESS: Final = "less than"
+
+
+class Values(Protocol):
+    """The part of BrokerConfigs that rules look at."""
+
+    def value(self, name: str) -> Any: ...
+
+    def first_value(self, synonyms: Sequence[Synonym]) -> Any: ...
+
+
+def check_rules(configs: Values) -> None:
+    """Raises ConfigError for configs that no broker could start with."""
+    for holds, sentence in _requirements(configs):
+        if not holds:
+            raise ConfigError(f"requirement failed: {sentence}")
+    for protocol in ("consumer", "share", "streams"):
+        _check_group_bounds(configs, protocol)
+    _check_share_bounds(configs)
+    _check_order(
+        configs, "group.streams.num.standby.replicas", _NOT_MORE, "group.streams.max.standby.replicas"
+    )
+
+
+def _requirements(configs: Values) -> Iterator[tuple[bool, str]]:
+    value = configs.value
+    yield (
+        configs.first_value(TOPIC["segment.ms"].synonyms) >= 1,
+        "log.roll.ms must be greater than or equal to 1",
+    )
+    yield (
+        configs.first_value(TOPIC["segment.jitter.ms"].synonyms) >= 0,
+        "log.roll.jitter.ms must be greater than or equal to 0",
+    )
+    yield (
+        configs.first_value(TOPIC["retention.ms"].synonyms) != 0,
+        "log.retention.ms must be unlimited (-1) or, greater than or equal to 1",
+    )
+    yield (
+        value("log.cleaner.dedupe.buffer.size") // max(value("log.cleaner.threads"), 1) > _MEBIBYTE,
+        "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
+    )
+    yield (
+        value("replica.fetch.wait.max.ms") <= value("replica.socket.timeout.ms"),
+        "replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms to prevent unnecessary "
+        "socket timeouts",
+    )
+    yield (
+        value("replica.fetch.wait.max.ms") <= value("replica.lag.time.max.ms"),
+        "replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time.max.ms to prevent "
+        "frequent changes in ISR",
+    )
+    queued = value("queued.max.request.bytes")
+    yield (
+        queued <= 0 or queued >= value("socket.request.max.bytes"),
+        "queued.max.request.bytes must be larger or equal to socket.request.max.bytes",
+    )
+    yield (
+        value("max.connections.per.ip") > 0 or bool(value("max.connections.per.ip.overrides")),
+        "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.",
+    )
+    delay, idle = value("connection.failed.authentication.delay.ms"), value("connections.max.idle.ms")
+    yield (
+        idle < 0 or delay < idle,
+        f"connection.failed.authentication.delay.ms={delay} should always be less than "
+        f"connections.max.idle.ms={idle} to prevent failed authentication responses from timing out",
+    )
+
+
+def _check_group_bounds(configs: Values, protocol: str) -> None:
+    prefix = f"group.{protocol}."
+    for name in ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms"):
+        own, low, high = f"{prefix}{name}", f"{prefix}min.{name}", f"{prefix}max.{name}"
+        _check_order(configs, high, _NOT_LESS, low)
+        _check_order(configs, own, _NOT_LESS, low)
+        _check_order(configs, own, _NOT_MORE, high)
+    _check_order(configs, f"{prefix}heartbeat.interval.ms", _LESS, f"{prefix}session.timeout.ms")
+
+
+def _check_share_bounds(configs: Values) -> None:
+    for name in ("delivery.count.limit", "partition.max.record.locks", "record.lock.duration.ms"):
+        own = f"group.share.{name}"
+        _check_order(configs, f"group.share.max.{name}", _NOT_LESS, own)
+        _check_order(configs, own, _NOT_LESS, f"group.share.min.{name}")
+    _check_order(configs, "group.share.max.share.sessions", _NOT_LESS, "group.share.max.size")
+    assignors = configs.value("group.share.assignors")
+    if len(assignors) != 1:
+        raise ConfigError(
+            f"group.share.assignors must contain exactly one assignor, but found {len(assignors)}"
+        )
+
+
+def _check_order(configs: Values, name: str, relation: str, other: str) -> None:
+    left, right = configs.value(name), configs.value(other)
+    holds = {_NOT_LESS: left >= right, _NOT_MORE: left <= right, _LESS: left < right}
+    if not holds[relation]:
+        raise ConfigError(f"{name} must be {relation} {other}")

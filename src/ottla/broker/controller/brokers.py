@@ -1,0 +1,210 @@
+"""Brokers: registration, heartbeats, controlled shutdown, and what becomes of those that fall silent.
+
+A broker registers fenced. It is unfenced by a heartbeat that shows it has read its own registration in the
+metadata log, and fenced again when its session ends or it wants to leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum, auto
+
+from ottla.broker.controller import leadership
+from ottla.broker.controller.decision import Context, Decision
+from ottla.broker.metadata.image import BrokerImage
+from ottla.broker.metadata.records import (
+    BrokerChange,
+    Listener,
+    MetadataRecord,
+    RegisterBroker,
+    SupportedFeature,
+    UnregisterBroker,
+)
+from ottla.errors import (
+    BrokerError,
+    BrokerIdNotRegisteredError,
+    DuplicateBrokerRegistrationError,
+    InconsistentClusterIdError,
+    UnsupportedVersionError,
+)
+from ottla.wire.messages import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
+
+
+class _Next(Enum):
+    """What a heartbeat brings a broker to."""
+
+    FENCED = auto()
+    UNFENCED = auto()
+    CONTROLLED_SHUTDOWN = auto()
+    SHUTDOWN_NOW = auto()
+
+
+def register(
+    context: Context, request: BrokerRegistrationRequest, cluster_id: str, now: float
+) -> Decision[BrokerRegistrationResponse]:
+    try:
+        record, cleanup = _registration(context, request, cluster_id, now)
+    except BrokerError as error:
+        return Decision([], BrokerRegistrationResponse(error_code=error.code, broker_epoch=-1))
+    return Decision([*cleanup, record], BrokerRegistrationResponse(broker_epoch=record.broker_epoch))
+
+
+def heartbeat(
+    context: Context, request: BrokerHeartbeatRequest, now: float
+) -> Decision[BrokerHeartbeatResponse]:
+    """Also keeps the session alive, and ends it when the broker may shut down."""
+    try:
+        context.check_broker_epoch(request.broker_id, request.broker_epoch)
+    except BrokerError as error:
+        return Decision([], BrokerHeartbeatResponse(error_code=error.code))
+    broker = context.image.brokers[request.broker_id]
+    session = context.sessions.touch(broker.id, broker.epoch, request.current_metadata_offset, now)
+    next_ = _next_state(context, broker, request)
+    records = _transition(context, broker, next_)
+    if next_ is _Next.SHUTDOWN_NOW:
+        # Kafka waits for the session to time out before it lets the id register again; this broker said goodbye.
+        context.sessions.end(broker.id)
+    elif next_ is _Next.CONTROLLED_SHUTDOWN and session.shutdown_offset is None:
+        session.shutdown_offset = context.image.offset + len(records)
+    elif next_ is _Next.FENCED:
+        session.shutdown_offset = None
+    response = BrokerHeartbeatResponse(
+        is_caught_up=request.current_metadata_offset >= broker.registration_offset,
+        is_fenced=next_ in (_Next.FENCED, _Next.SHUTDOWN_NOW),
+        should_shut_down=next_ is _Next.SHUTDOWN_NOW,
+    )
+    return Decision(records, response)
+
+
+def fence(context: Context, broker_ids: Sequence[int]) -> list[MetadataRecord]:
+    """These are out, in this order: their sessions end, and others lead. Nothing for those that were out already."""
+    fenced = []
+    for broker_id in broker_ids:
+        context.sessions.end(broker_id)
+        broker = context.image.brokers.get(broker_id)
+        if broker is not None and not broker.fenced:
+            fenced.append(broker)
+    return _fencing(context, *fenced)
+
+
+def unregister(context: Context, request: UnregisterBrokerRequest) -> Decision[UnregisterBrokerResponse]:
+    broker = context.image.brokers.get(request.broker_id)
+    if broker is None:
+        error = BrokerIdNotRegisteredError(f"Broker ID {request.broker_id} is not currently registered")
+        return Decision([], UnregisterBrokerResponse(error_code=error.code, error_message=error.message))
+    context.sessions.end(broker.id)
+    records: list[MetadataRecord] = [*leadership.departure(context, broker.id)]
+    records.append(UnregisterBroker(broker.id, broker.epoch))
+    return Decision(records, UnregisterBrokerResponse())
+
+
+def _registration(
+    context: Context, request: BrokerRegistrationRequest, cluster_id: str, now: float
+) -> tuple[RegisterBroker, list[MetadataRecord]]:
+    """The registration, and what has to be cleaned up after the incarnation before."""
+    if request.cluster_id != cluster_id:
+        raise InconsistentClusterIdError(
+            f"Expected cluster ID {cluster_id}, but got cluster ID {request.cluster_id}"
+        )
+    existing = context.image.brokers.get(request.broker_id)
+    amends = existing is not None and existing.incarnation_id == request.incarnation_id
+    if existing is not None and not amends and context.sessions.is_valid(existing.id, existing.epoch, now):
+        raise DuplicateBrokerRegistrationError(
+            "Another broker is registered with that broker id. If the broker was recently restarted this "
+            "should self-resolve once the heartbeat manager expires the broker's session."
+        )
+    _check_features(context, request)
+    cleanup: list[MetadataRecord] = []
+    if existing is not None and not amends:
+        context.sessions.end(existing.id)
+        cleanup.extend(leadership.departure(context, existing.id))
+    record = RegisterBroker(
+        broker_id=request.broker_id,
+        # As in KRaft the epoch is the offset that the log is at, so a later incarnation always has a higher one.
+        broker_epoch=existing.epoch if existing is not None and amends else context.image.offset + 1,
+        incarnation_id=request.incarnation_id,
+        listeners=tuple(
+            Listener(listener.name, listener.host, listener.port, listener.security_protocol)
+            for listener in request.listeners
+        ),
+        rack=request.rack,
+        fenced=existing.fenced if existing is not None and amends else True,
+        in_controlled_shutdown=existing is not None and amends and existing.in_controlled_shutdown,
+        features=tuple(
+            SupportedFeature(feature.name, feature.min_supported_version, feature.max_supported_version)
+            for feature in request.features
+        ),
+    )
+    return record, cleanup
+
+
+def _check_features(context: Context, request: BrokerRegistrationRequest) -> None:
+    """A broker has to support the level that each feature of the cluster runs at."""
+    for feature in request.features:
+        finalized = context.image.features.get(feature.name, 0)
+        if finalized and not feature.min_supported_version <= finalized <= feature.max_supported_version:
+            raise UnsupportedVersionError(
+                f"Unable to register because the broker does not support finalized version {finalized} of "
+                f"{feature.name}. The broker wants a version between {feature.min_supported_version} and "
+                f"{feature.max_supported_version}, inclusive."
+            )
+
+
+def _next_state(context: Context, broker: BrokerImage, request: BrokerHeartbeatRequest) -> _Next:
+    session = context.sessions.get(broker.id)
+    if session is not None and session.shutdown_offset is not None:
+        return _next_in_shutdown(context, broker, session.shutdown_offset)
+    if broker.fenced:
+        if request.want_shut_down:
+            return _Next.SHUTDOWN_NOW
+        caught_up = request.current_metadata_offset >= broker.registration_offset
+        return _Next.UNFENCED if caught_up and not request.want_fence else _Next.FENCED
+    if request.want_fence:
+        return _Next.SHUTDOWN_NOW if request.want_shut_down else _Next.FENCED
+    if request.want_shut_down:
+        return _Next.CONTROLLED_SHUTDOWN if _leads_any(context, broker.id) else _Next.SHUTDOWN_NOW
+    return _Next.UNFENCED
+
+
+def _next_in_shutdown(context: Context, broker: BrokerImage, shutdown_offset: int) -> _Next:
+    """It may go when it leads nothing and everyone who stays knows who leads instead."""
+    active = [other.id for other in context.image.brokers.values() if other.active]
+    sessions = [context.sessions.get(broker_id) for broker_id in active]
+    everyone_knows = all(
+        session is None or session.metadata_offset >= shutdown_offset for session in sessions
+    )
+    if everyone_knows and not _leads_any(context, broker.id):
+        return _Next.SHUTDOWN_NOW
+    return _Next.CONTROLLED_SHUTDOWN
+
+
+def _transition(context: Context, broker: BrokerImage, next_: _Next) -> list[MetadataRecord]:
+    if next_ in (_Next.FENCED, _Next.SHUTDOWN_NOW):
+        return [] if broker.fenced else _fencing(context, broker)
+    if next_ is _Next.UNFENCED:
+        if not broker.fenced:
+            return []
+        unfenced = BrokerChange(broker.id, broker.epoch, fenced=False)
+        return [unfenced, *leadership.arrival(context, broker.id)]
+    if broker.in_controlled_shutdown:
+        return []
+    leaves = BrokerChange(broker.id, broker.epoch, in_controlled_shutdown=True)
+    return [leaves, *leadership.departure(context, broker.id)]
+
+
+def _fencing(context: Context, *brokers: BrokerImage) -> list[MetadataRecord]:
+    return [
+        *leadership.departure(context, *(broker.id for broker in brokers)),
+        *(BrokerChange(broker.id, broker.epoch, fenced=True) for broker in brokers),
+    ]
+
+
+def _leads_any(context: Context, broker_id: int) -> bool:
+    return any(partition.leader == broker_id for _, _, partition in context.image.all_partitions())

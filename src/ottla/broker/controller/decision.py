@@ -1,0 +1,88 @@
+"""What a decision looks at, and what it comes to.
+
+A decision reads the image as it is and returns the records that would change it; only state.py applies them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from ottla.broker.controller.placement import Random
+from ottla.broker.controller.sessions import BrokerSessions
+from ottla.broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
+from ottla.broker.metadata.records import MetadataRecord
+from ottla.errors import StaleBrokerEpochError
+from ottla.wire.messages import AlterConfigsRequest, CreateTopicsResponse, IncrementalAlterConfigsRequest
+
+ResponseT = TypeVar("ResponseT", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[ResponseT]):
+    """Records for the metadata log, in order, and the answer for whoever asked."""
+
+    records: Sequence[MetadataRecord]
+    response: ResponseT
+
+
+class ConfigRules(Protocol):
+    """What the controller has to know about configs. Overrides are text by name, as the image keeps them.
+
+    `defaults` are the overrides that hold for every broker of the cluster.
+    """
+
+    def value(self, name: str) -> Any:
+        """The controller's own setting, typed: `num.partitions`, `broker.session.timeout.ms` and the like."""
+
+    def topic_value(self, name: str, overrides: Mapping[str, str], defaults: Mapping[str, str]) -> Any:
+        """A topic's setting, typed."""
+
+    def validate_topic(self, overrides: Mapping[str, str]) -> None:
+        """Raises the BrokerError that Kafka answers for a new topic with these."""
+
+    def describe_topic(
+        self, overrides: Mapping[str, str], defaults: Mapping[str, str]
+    ) -> list[CreateTopicsResponse.CreatableTopicConfigs]:
+        """Every config of a new topic, by name."""
+
+    def alter(
+        self, resource: AlterConfigsRequest.AlterConfigsResource, current: Mapping[str, str]
+    ) -> Mapping[str, str]:
+        """The overrides after replacing them all, or the BrokerError that Kafka answers."""
+
+    def incremental_alter(
+        self, resource: IncrementalAlterConfigsRequest.AlterConfigsResource, current: Mapping[str, str]
+    ) -> Mapping[str, str]:
+        """The overrides after changing some, or the BrokerError that Kafka answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """All that a decision may read."""
+
+    image: MetadataImage
+    sessions: BrokerSessions
+    configs: ConfigRules
+    random: Random
+    shared_volume: bool
+    """Every node can open every log, so a replica that is alive is in sync."""
+
+    def check_broker_epoch(self, broker_id: int, broker_epoch: int) -> None:
+        """A broker speaks for its latest incarnation, or not at all."""
+        broker = self.image.brokers.get(broker_id)
+        if broker is None:
+            raise StaleBrokerEpochError(f"No broker registration found for broker id {broker_id}")
+        if broker.epoch != broker_epoch:
+            raise StaleBrokerEpochError(
+                f"Expected broker epoch {broker.epoch}, but got broker epoch {broker_epoch}"
+            )
+
+    def topic_config(self, topic: str, name: str) -> Any:
+        overrides = self.image.config_overrides(TOPIC_RESOURCE, topic)
+        return self.configs.topic_value(name, overrides, self.config_defaults)
+
+    @property
+    def config_defaults(self) -> Mapping[str, str]:
+        return self.image.config_overrides(BROKER_RESOURCE, "")

@@ -1,0 +1,104 @@
+"""The levels at which the whole cluster runs its features (KIP-584): all of an update happens, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ottla.broker.controller.decision import Context, Decision
+from ottla.broker.metadata.records import FeatureLevel
+from ottla.errors import BrokerError, InvalidUpdateVersionError
+from ottla.wire.messages import UpdateFeaturesRequest, UpdateFeaturesResponse
+
+_UPGRADE: Final = 1
+_SAFE_DOWNGRADE: Final = 2
+_UNSAFE_DOWNGRADE: Final = 3
+_ONE_ANSWER_SINCE: Final = 2
+
+
+def update_features(
+    context: Context,
+    request: UpdateFeaturesRequest,
+    version: int,
+    supported: Mapping[str, tuple[int, int]],
+) -> Decision[UpdateFeaturesResponse]:
+    response = UpdateFeaturesResponse(error_message=None)
+    records = []
+    try:
+        for update in request.feature_updates:
+            _check(context, update, version, supported)
+            records.append(FeatureLevel(update.feature, update.max_version_level))
+    except BrokerError as error:
+        response.error_code = error.code
+        response.error_message = (
+            f"The update failed for all features since the following feature had an error: {error.message}"
+        )
+        return Decision([], response)
+    if version < _ONE_ANSWER_SINCE:
+        response.results = [
+            UpdateFeaturesResponse.UpdatableFeatureResult(feature=update.feature, error_message=None)
+            for update in request.feature_updates
+        ]
+    return Decision([] if request.validate_only else records, response)
+
+
+def _check(
+    context: Context,
+    update: UpdateFeaturesRequest.FeatureUpdateKey,
+    version: int,
+    supported: Mapping[str, tuple[int, int]],
+) -> None:
+    level = update.max_version_level
+    reason = _why_not(context, update, _upgrade_type(update, version), supported)
+    if reason is not None:
+        raise InvalidUpdateVersionError(
+            f"Invalid update version {level} for feature {update.feature}. {reason}"
+        )
+
+
+def _upgrade_type(update: UpdateFeaturesRequest.FeatureUpdateKey, version: int) -> int:
+    if version > 0:
+        return update.upgrade_type
+    return _SAFE_DOWNGRADE if update.allow_downgrade else _UPGRADE
+
+
+def _why_not(
+    context: Context,
+    update: UpdateFeaturesRequest.FeatureUpdateKey,
+    upgrade_type: int,
+    supported: Mapping[str, tuple[int, int]],
+) -> str | None:
+    level = update.max_version_level
+    if upgrade_type not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
+        return "The controller does not support the given upgrade type."
+    if level < 0:
+        return "A feature version cannot be less than 0."
+    unsupported = _unsupported(context, update.feature, level, supported)
+    if unsupported is not None:
+        return unsupported
+    current = context.image.features.get(update.feature, 0)
+    if level < current and upgrade_type == _UPGRADE:
+        return (
+            "Can't downgrade the version of this feature without setting the upgrade type to either safe or "
+            "unsafe downgrade."
+        )
+    if level > current and upgrade_type != _UPGRADE:
+        return "Can't downgrade to a newer version."
+    return None
+
+
+def _unsupported(
+    context: Context, feature: str, level: int, supported: Mapping[str, tuple[int, int]]
+) -> str | None:
+    """Who cannot run this level of the feature: the controller, or some broker."""
+    ranges = [("Local controller", supported.get(feature))]
+    for broker in sorted(context.image.brokers.values(), key=lambda broker: broker.id):
+        known = {known.name: (known.min_version, known.max_version) for known in broker.features}
+        ranges.append((f"Broker {broker.id}", known.get(feature)))
+    for who, range_ in ranges:
+        if range_ is None:
+            if level:
+                return f"{who} does not support this feature."
+        elif not range_[0] <= level <= range_[1]:
+            return f"{who} only supports versions {range_[0]}-{range_[1]}"
+    return None

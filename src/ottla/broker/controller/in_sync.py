@@ -1,0 +1,155 @@
+"""AlterPartition: a leader reports who is in sync with it, and the controller makes it so, or refuses.
+
+Whoever asks has to know the partition as it is now, down to its epochs, and may only count in brokers that are
+alive in the incarnation that the leader knows (KIP-841, KIP-903).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ottla.broker.controller import election
+from ottla.broker.controller.decision import Context, Decision
+from ottla.broker.controller.election import Election, Target
+from ottla.broker.controller.leadership import allows_unclean
+from ottla.broker.metadata.image import PartitionImage, TopicImage
+from ottla.broker.metadata.records import PartitionChange
+from ottla.errors import (
+    BrokerError,
+    FencedLeaderEpochError,
+    IneligibleReplicaError,
+    InvalidRequestError,
+    InvalidUpdateVersionError,
+    NewLeaderElectedError,
+    NotControllerError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+)
+from ottla.wire.messages import AlterPartitionRequest, AlterPartitionResponse
+
+_EPOCHS_SINCE: Final = 3
+_ANY_EPOCH: Final = -1
+
+
+def alter_partition(
+    context: Context, request: AlterPartitionRequest, version: int
+) -> Decision[AlterPartitionResponse]:
+    response = AlterPartitionResponse()
+    records: list[PartitionChange] = []
+    try:
+        context.check_broker_epoch(request.broker_id, request.broker_epoch)
+    except BrokerError as error:
+        response.error_code = error.code
+        return Decision(records, response)
+    for data in request.topics:
+        answer = AlterPartitionResponse.TopicData(topic_id=data.topic_id)
+        response.topics.append(answer)
+        for wanted in data.partitions:
+            try:
+                topic, partition = _find(context, data, wanted)
+                members = _members(wanted, version)
+                _check(context, request.broker_id, partition, wanted, members)
+                made = _change(context, topic, wanted, members)
+                records += [] if made is None else [made]
+                answer.partitions.append(_altered(request.broker_id, wanted, partition, made))
+            except BrokerError as error:
+                refused = AlterPartitionResponse.PartitionData(
+                    partition_index=wanted.partition_index, error_code=error.code
+                )
+                answer.partitions.append(refused)
+    return Decision(records, response)
+
+
+def _find(
+    context: Context, data: AlterPartitionRequest.TopicData, wanted: AlterPartitionRequest.PartitionData
+) -> tuple[TopicImage, PartitionImage]:
+    topic = context.image.topics_by_id.get(data.topic_id)
+    if topic is None:
+        raise UnknownTopicIdError()
+    partition = topic.partitions.get(wanted.partition_index)
+    if partition is None:
+        raise UnknownTopicOrPartitionError()
+    return topic, partition
+
+
+def _members(
+    wanted: AlterPartitionRequest.PartitionData, version: int
+) -> Sequence[AlterPartitionRequest.BrokerState]:
+    if version >= _EPOCHS_SINCE:
+        return wanted.new_isr_with_epochs
+    return [
+        AlterPartitionRequest.BrokerState(broker_id=replica, broker_epoch=_ANY_EPOCH)
+        for replica in wanted.new_isr
+    ]
+
+
+def _check(
+    context: Context,
+    broker_id: int,
+    partition: PartitionImage,
+    wanted: AlterPartitionRequest.PartitionData,
+    members: Sequence[AlterPartitionRequest.BrokerState],
+) -> None:
+    if wanted.leader_epoch > partition.leader_epoch or wanted.partition_epoch > partition.partition_epoch:
+        # The leader knows more than this controller, so there must be a newer one.
+        raise NotControllerError()
+    if wanted.leader_epoch < partition.leader_epoch:
+        raise FencedLeaderEpochError()
+    if broker_id != partition.leader:
+        raise InvalidRequestError()
+    if wanted.partition_epoch < partition.partition_epoch:
+        raise InvalidUpdateVersionError()
+    isr = [member.broker_id for member in members]
+    if len(set(isr)) < len(isr) or not set(isr) <= set(partition.replicas) or partition.leader not in isr:
+        raise InvalidRequestError()
+    recovering = bool(wanted.leader_recovery_state)
+    if recovering and (len(isr) > 1 or not partition.recovering):
+        raise InvalidRequestError()
+    for member in members:
+        _check_eligible(context, member)
+
+
+def _check_eligible(context: Context, member: AlterPartitionRequest.BrokerState) -> None:
+    broker = context.image.brokers.get(member.broker_id)
+    if broker is None or not broker.active or member.broker_epoch not in (_ANY_EPOCH, broker.epoch):
+        raise IneligibleReplicaError()
+
+
+def _change(
+    context: Context,
+    topic: TopicImage,
+    wanted: AlterPartitionRequest.PartitionData,
+    members: Sequence[AlterPartitionRequest.BrokerState],
+) -> PartitionChange | None:
+    partition = topic.partitions[wanted.partition_index]
+    target = Target.of(
+        partition,
+        isr=[member.broker_id for member in members],
+        recovering=bool(wanted.leader_recovery_state),
+    )
+    election_type = Election.UNCLEAN if allows_unclean(context, topic.name) else Election.ONLINE
+    # The leader's word is the whole truth here: nobody rejoins on top of it, shared volume or not.
+    return election.change(
+        topic.id, wanted.partition_index, partition, target, context.image.is_active, election_type
+    )
+
+
+def _altered(
+    broker_id: int,
+    wanted: AlterPartitionRequest.PartitionData,
+    partition: PartitionImage,
+    made: PartitionChange | None,
+) -> AlterPartitionResponse.PartitionData:
+    after = partition if made is None else partition.merge(made)
+    answer = AlterPartitionResponse.PartitionData(partition_index=wanted.partition_index)
+    if after.leader != broker_id:
+        # The change has completed a reassignment that takes the leader away; both the record and the error hold.
+        answer.error_code = NewLeaderElectedError.code
+        return answer
+    answer.leader_id = after.leader
+    answer.leader_epoch = after.leader_epoch
+    answer.isr = list(after.isr)
+    answer.leader_recovery_state = int(after.recovering)
+    answer.partition_epoch = after.partition_epoch
+    return answer

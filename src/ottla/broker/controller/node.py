@@ -1,0 +1,173 @@
+"""The controller as a server: it keeps the metadata log, lets the state machine decide, and answers.
+
+A decision becomes a batch of the metadata log, is applied, and is then fetched by the nodes. An answer that follows
+from a change waits until every node that is connected has fetched it (for a second at most), so that whoever was
+told of a new topic finds it on any node. Apache Kafka does not wait; docs/fidelity.md says why this does.
+
+What is decided is in state.py, and never here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ottla.broker.controller.decision import Decision
+from ottla.broker.controller.handlers import CONTROLLER
+from ottla.broker.controller.state import ControllerState
+from ottla.broker.dispatch import Dispatcher
+from ottla.broker.faults import Faults, TopicPartition
+from ottla.broker.log.config import NEVER, LogConfig
+from ottla.broker.log.log import Log
+from ottla.broker.metadata.log import METADATA_TOPIC, write_records
+from ottla.broker.metadata.records import MetadataRecord
+from ottla.broker.server import Limits, Server
+from ottla.broker.volume import Volume
+from ottla.runtime import Runtime, Timer
+from ottla.wire import Message, Uuid
+
+_log = logging.getLogger("ottla.broker.controller")
+
+CONTROLLER_ID: Final = 3000
+"""Apart from every broker's id, as in a KRaft cluster whose controllers are nodes of their own."""
+_WAIT_FOR_NODES: Final = 1.0
+_LOOK_AGAIN: Final = 1.0
+_LOG_CONFIG: Final = LogConfig(retention_ms=-1, max_message_bytes=NEVER, message_timestamp_after_max_ms=NEVER)
+
+
+class ControllerNode:
+    """The one controller of a cluster."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        volume: Volume,
+        faults: Faults,
+        state: ControllerState,
+    ) -> None:
+        self.id = CONTROLLER_ID
+        self.runtime = runtime
+        self.state = state
+        self.host, self.port = "", 0
+        self._volume = volume
+        self._log: Log = volume.acquire(f"{METADATA_TOPIC}-0", _LOG_CONFIG, self.now_ms())
+        self.dispatcher = Dispatcher(self, CONTROLLER.limited({}), faults)
+        self._server = Server(runtime, self.dispatcher, Limits(max_idle_seconds=NEVER), "controller")
+        # The offset that each node is known to have applied everything below of.
+        self._positions: dict[int, int] = {}
+        self._waiting: dict[asyncio.Future[None], None] = {}
+        self._sessions: Timer | None = None
+
+    async def start(self, host: str) -> None:
+        self.host = host
+        self.port = await self._server.listen(host, 0)
+        self.commit(self.state.bootstrap())
+        self._schedule()
+
+    async def stop(self) -> None:
+        if self._sessions is not None:
+            self._sessions.cancel()
+        await self._server.close()
+        self._volume.release(f"{METADATA_TOPIC}-0")
+
+    def now(self) -> float:
+        return self.runtime.clock.monotonic()
+
+    def now_ms(self) -> int:
+        return int(self.runtime.clock.time() * 1000)
+
+    def topic_name(self, topic_id: Uuid) -> str | None:
+        topic = self.state.image.topics_by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def touched(self, request: Message) -> list[TopicPartition]:
+        return []
+
+    # Decisions
+
+    def commit(self, records: Sequence[MetadataRecord]) -> int:
+        """Writes records to the metadata log and applies them; the log's end behind them."""
+        if records:
+            self._log.append_as_leader(write_records(records, self.now_ms()), 0, self.now_ms())
+            self.state.apply(records)
+            self._wake()
+        return self._log.log_end_offset
+
+    async def carry_out(self, decision: Decision[Any]) -> Any:
+        """Commits a decision; its response, when the nodes know."""
+        if decision.records:
+            await self.known_to_nodes(self.commit(decision.records))
+        return decision.response
+
+    async def known_to_nodes(self, offset: int) -> None:
+        """Until every node that is alive and connected has fetched the log up to `offset`."""
+        deadline = self.now() + _WAIT_FOR_NODES
+        while self._is_behind(offset) and self.now() < deadline:
+            await self._change(deadline - self.now())
+
+    def _is_behind(self, offset: int) -> bool:
+        alive = {broker.id for broker in self.state.image.alive_brokers()}
+        return any(node in alive and position < offset for node, position in self._positions.items())
+
+    def forget(self, node_id: int) -> None:
+        """A node's connection is gone: nobody waits for it."""
+        self._positions.pop(node_id, None)
+        self._wake()
+
+    # The metadata log
+
+    async def read(self, node_id: int, offset: int, max_bytes: int, wait: float) -> memoryview | bytes:
+        """What a node lacks from `offset` on; waits if that is nothing yet."""
+        self._positions[node_id] = offset
+        self.state.has_read(node_id, offset - 1)
+        self._wake()
+        deadline = self.now() + wait
+        try:
+            while self._log.log_end_offset <= offset and self.now() < deadline:
+                await self._change(deadline - self.now())
+        except asyncio.CancelledError:
+            self.forget(node_id)
+            raise
+        end = self._log.log_end_offset
+        return b"".join(self._log.read(offset, max_bytes, end, at_least_one=True).parts)
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._log.log_end_offset
+
+    async def _change(self, within: float) -> None:
+        """Until something has changed, or the time is up."""
+        changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[changed] = None
+        timer = self.runtime.clock.call_later(within, _set, changed)
+        try:
+            await changed
+        finally:
+            timer.cancel()
+            self._waiting.pop(changed, None)
+
+    def _wake(self) -> None:
+        for waiting in list(self._waiting):
+            _set(waiting)
+
+    # Sessions
+
+    def _schedule(self) -> None:
+        """Looks again when the first session would be over, and now and then in case that one begins."""
+        expiry = self.state.next_expiry
+        delay = _LOOK_AGAIN if expiry is None else max(0.0, expiry - self.now())
+        self._sessions = self.runtime.clock.call_later(min(delay, _LOOK_AGAIN), self._expire)
+
+    def _expire(self) -> None:
+        records = self.state.expire(self.now())
+        if records:
+            _log.info("the controller fences what has not been heard of: %s", records)
+            self.commit(records)
+        self._schedule()
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,144 @@
+"""Moving replicas from broker to broker.
+
+A reassignment first adds the new replicas, waits until they are in sync, and then drops the old ones. The last two
+steps are taken by whatever change of the partition finds them due (election.py): while replicas share a volume
+that is the first one already, if the new replicas are alive.
+"""
+
+from __future__ import annotations
+
+from ottla.broker.controller.assignment import check_assignment
+from ottla.broker.controller.decision import Context, Decision
+from ottla.broker.controller.election import Election, Target
+from ottla.broker.controller.leadership import allows_unclean, propose
+from ottla.broker.metadata.image import PartitionImage, TopicImage
+from ottla.broker.metadata.records import PartitionChange
+from ottla.errors import (
+    BrokerError,
+    InvalidReplicaAssignmentError,
+    InvalidReplicationFactorError,
+    NoReassignmentInProgressError,
+    UnknownTopicOrPartitionError,
+)
+from ottla.wire.messages import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+
+def alter_reassignments(
+    context: Context, request: AlterPartitionReassignmentsRequest
+) -> Decision[AlterPartitionReassignmentsResponse]:
+    response = AlterPartitionReassignmentsResponse(
+        error_message=None, allow_replication_factor_change=request.allow_replication_factor_change
+    )
+    records: list[PartitionChange] = []
+    for topic in request.topics:
+        answer = AlterPartitionReassignmentsResponse.ReassignableTopicResponse(name=topic.name)
+        response.responses.append(answer)
+        for partition in topic.partitions:
+            result = AlterPartitionReassignmentsResponse.ReassignablePartitionResponse(
+                partition_index=partition.partition_index, error_message=None
+            )
+            try:
+                made = _alter(context, topic.name, partition, request.allow_replication_factor_change)
+                records += [] if made is None else [made]
+            except BrokerError as error:
+                result.error_code, result.error_message = error.code, error.message
+            answer.partitions.append(result)
+    return Decision(records, response)
+
+
+def list_reassignments(
+    context: Context, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    wanted = request.topics
+    if wanted is None:
+        wanted = [
+            ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics(
+                name=topic.name, partition_indexes=list(topic.partitions)
+            )
+            for topic in context.image.topics.values()
+        ]
+    response = ListPartitionReassignmentsResponse(error_message=None)
+    for asked in wanted:
+        topic = context.image.topics.get(asked.name)
+        ongoing = [] if topic is None else _ongoing(topic, asked.partition_indexes)
+        if ongoing:
+            response.topics.append(
+                ListPartitionReassignmentsResponse.OngoingTopicReassignment(
+                    name=asked.name, partitions=ongoing
+                )
+            )
+    return response
+
+
+def _alter(
+    context: Context,
+    name: str,
+    wanted: AlterPartitionReassignmentsRequest.ReassignablePartition,
+    may_resize: bool,
+) -> PartitionChange | None:
+    topic = context.image.topics.get(name)
+    if topic is None:
+        raise UnknownTopicOrPartitionError(f"Unable to find a topic named {name}.")
+    index = wanted.partition_index
+    partition = topic.partitions.get(index)
+    if partition is None:
+        raise UnknownTopicOrPartitionError(f"Unable to find partition {name}:{index}.")
+    if wanted.replicas is None:
+        return _cancel(context, topic, index, partition)
+    check_assignment(context, wanted.replicas)
+    if not may_resize:
+        _check_size(partition, len(wanted.replicas))
+    removing = sorted(set(partition.replicas) - set(wanted.replicas))
+    target = Target.of(
+        partition,
+        replicas=[*wanted.replicas, *removing],
+        adding=sorted(set(wanted.replicas) - set(partition.replicas)) or None,
+        removing=removing or None,
+    )
+    return propose(context, topic, index, target, election_type=Election.ONLINE)
+
+
+def _check_size(partition: PartitionImage, wanted: int) -> None:
+    """A reassignment that is under way counts as done."""
+    current = len([replica for replica in partition.replicas if replica not in partition.removing])
+    if wanted != current:
+        raise InvalidReplicationFactorError(f"The replication factor is changed from {current} to {wanted}")
+
+
+def _cancel(
+    context: Context, topic: TopicImage, index: int, partition: PartitionImage
+) -> PartitionChange | None:
+    """Back to the replicas of before."""
+    if not partition.is_reassigning:
+        raise NoReassignmentInProgressError()
+    replicas = [replica for replica in partition.replicas if replica not in partition.adding]
+    isr = [replica for replica in partition.isr if replica not in partition.adding]
+    if not isr:
+        if not allows_unclean(context, topic.name):
+            raise InvalidReplicaAssignmentError(
+                f"Unable to revert partition assignment for {topic.name}:{index} because it would require an "
+                "unclean leader election."
+            )
+        isr = replicas[:1]
+    target = Target.of(partition, replicas=replicas, isr=isr, adding=(), removing=())
+    return propose(context, topic, index, target)
+
+
+def _ongoing(
+    topic: TopicImage, indexes: list[int]
+) -> list[ListPartitionReassignmentsResponse.OngoingPartitionReassignment]:
+    return [
+        ListPartitionReassignmentsResponse.OngoingPartitionReassignment(
+            partition_index=index,
+            replicas=list(partition.replicas),
+            adding_replicas=list(partition.adding),
+            removing_replicas=list(partition.removing),
+        )
+        for index in indexes
+        if (partition := topic.partitions.get(index)) is not None and partition.is_reassigning
+    ]

@@ -1,0 +1,172 @@
+"""Faults on demand: rules that say which requests go wrong, how, and how often.
+
+    fault = cluster.faults.add(api="Produce", topic="orders", when="after_append", action=drop, count=1)
+    ...
+    await fault.wait()          # until it has struck
+    assert fault.hits == 1
+
+Dispatch asks here before a handler runs (`before_append`), after it has done its work (`after_append`), and when
+its answer is about to leave (`response`). Rules are tried in the order in which they were added, and a request meets
+at most one of them at each of these moments. Nothing here waits or knows a socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from ottla.errors import ERRORS, BrokerError, from_code
+from ottla.wire import api_named
+
+STAGES: Final = ("before_append", "after_append", "response")
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Action:
+    """What happens to a request: one of `drop`, `never`, `delay(seconds)` and `error(code)`."""
+
+    kind: str
+    seconds: float = 0.0
+    code: int = 0
+
+    def __str__(self) -> str:
+        details = {"delay": f"({self.seconds:g})", "error": f"({self.code})"}
+        return self.kind + details.get(self.kind, "")
+
+    def as_error(self) -> BrokerError:
+        error = from_code(self.code)
+        assert error is not None, "0 is no error"
+        return error
+
+
+drop: Final = Action("drop")
+"""The connection is closed, as when a broker dies."""
+
+never: Final = Action("never")
+"""The request is never answered; its connection stays open and serves nothing else."""
+
+
+def delay(seconds: float) -> Action:
+    """The request, or its answer, waits by the cluster's clock."""
+    if seconds < 0:
+        raise ValueError(f"a delay of {seconds} seconds")
+    return Action("delay", seconds=seconds)
+
+
+def error(which: int | str | type[BrokerError]) -> Action:
+    """An error code, by number, by Kafka's name or by its class: `error("NOT_LEADER_OR_FOLLOWER")`."""
+    if isinstance(which, str):
+        codes = [code for code, known in ERRORS.items() if known.name == which]
+        if not codes:
+            raise ValueError(f"Kafka has no error {which!r}; its names are like NOT_LEADER_OR_FOLLOWER")
+        return Action("error", code=codes[0])
+    code = which if isinstance(which, int) else which.code
+    if code == 0:
+        raise ValueError("error(0): 0 says that there is none")
+    return Action("error", code=code)
+
+
+@dataclass(eq=False)
+class Fault:
+    """One rule. Fields that are None match anything."""
+
+    api: str | None
+    node: int | None
+    topic: str | None
+    partition: int | None
+    client_id: str | None
+    when: str
+    action: Action
+    count: int | None
+    hits: int = 0
+    """How many requests it has struck."""
+    _waiters: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list, repr=False)
+
+    @property
+    def is_spent(self) -> bool:
+        return self.count is not None and self.hits >= self.count
+
+    def partitions(self, touched: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those of the request's partitions that the rule is about."""
+        return [
+            (topic, partition)
+            for topic, partition in touched
+            if self.topic in (None, topic) and self.partition in (None, partition)
+        ]
+
+    @property
+    def is_about_partitions(self) -> bool:
+        return self.topic is not None or self.partition is not None
+
+    def strike(self) -> None:
+        self.hits += 1
+        for wanted, waiter in self._waiters:
+            if self.hits >= wanted and not waiter.done():
+                waiter.set_result(None)
+        self._waiters = [(wanted, waiter) for wanted, waiter in self._waiters if not waiter.done()]
+
+    async def wait(self, hits: int = 1) -> None:
+        """Returns when the rule has struck that often."""
+        if self.hits < hits:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append((hits, waiter))
+            await waiter
+
+
+class Faults:
+    """The rules of a cluster."""
+
+    def __init__(self) -> None:
+        self.rules: list[Fault] = []
+
+    def add(
+        self,
+        api: str | None = None,
+        *,
+        node: int | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        client_id: str | None = None,
+        when: str = "before_append",
+        action: Action = drop,
+        count: int | None = None,
+    ) -> Fault:
+        """A new rule, behind those there are. `count` is how often it strikes; without it, always."""
+        if api is not None:
+            api_named(api)
+        if when not in STAGES:
+            raise ValueError(f"when={when!r}: it is one of {', '.join(STAGES)}")
+        if not isinstance(action, Action):
+            raise TypeError(f"action={action!r}: it is drop, never, delay(seconds) or error(code)")
+        if count is not None and count < 1:
+            raise ValueError(f"count={count}: a rule that strikes less than once does nothing")
+        fault = Fault(api, node, topic, partition, client_id, when, action, count)
+        self.rules.append(fault)
+        return fault
+
+    def remove(self, fault: Fault) -> None:
+        """Takes a rule away; one that is gone already is no error."""
+        if fault in self.rules:
+            self.rules.remove(fault)
+
+    def clear(self) -> None:
+        self.rules.clear()
+
+    def strike(
+        self, when: str, api: str, node: int, client_id: str | None, touched: list[TopicPartition]
+    ) -> tuple[Fault, list[TopicPartition]] | None:
+        """The first rule for this moment of this request, with the partitions it is about, or None."""
+        for fault in self.rules:
+            if fault.when != when or fault.is_spent or fault.api not in (None, api):
+                continue
+            if fault.node not in (None, node) or fault.client_id not in (None, client_id):
+                continue
+            partitions = fault.partitions(touched)
+            if fault.is_about_partitions and not partitions:
+                continue
+            fault.strike()
+            return fault, partitions
+        return None

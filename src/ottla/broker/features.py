@@ -1,0 +1,16 @@
+"""The features of the cluster (KIP-584): what this version of Ottla can run at.
+
+Only what is true is claimed: the features of groups, transactions and share groups come with their APIs. Which level
+a cluster does run at is in the metadata image.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.broker.metadata.records import SupportedFeature
+
+METADATA_VERSION: Final = SupportedFeature("metadata.version", 7, 30)
+"""3.3-IV3 to 4.3-IV0: the levels of Apache Kafka 4.3."""
+
+SUPPORTED: Final = (METADATA_VERSION,)

@@ -1,0 +1,218 @@
+"""Fetch sessions (KIP-227): what a client fetches is remembered, and only what changed is said, both ways.
+
+A cache belongs to a node. A request becomes a context, which knows the partitions to read and, given what was
+read, which of it the answer has to mention. No I/O and no clock: the time comes with each call.
+
+    session id   epoch   meaning
+    0            -1      no session wanted
+    n            -1      close session n, serve this request without one
+    any          0       a new session, in place of n
+    n            > 0     the next request of session n
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from ottla.errors import (
+    BrokerError,
+    FetchSessionIdNotFoundError,
+    FetchSessionTopicIdError,
+    InvalidFetchSessionEpochError,
+)
+from ottla.wire import ZERO_UUID, Uuid
+from ottla.wire.messages import FetchRequest, FetchResponse
+
+FINAL_EPOCH: Final = -1
+INITIAL_EPOCH: Final = 0
+_LARGEST: Final = 0x7FFFFFFF
+TOPIC_IDS_SINCE: Final = 13
+
+Key = tuple[str, Uuid, int]
+"""A partition as the request named it: by topic name before version 13, by topic id from there on."""
+TopicName = Callable[[Uuid], str | None]
+
+
+@dataclass(slots=True)
+class Wanted:
+    """A partition that is to be read, and what the client was last told of it."""
+
+    topic: str | None
+    topic_id: Uuid
+    request: FetchRequest.FetchPartition
+    high_watermark: int = -1
+    log_start_offset: int = -1
+
+    @property
+    def partition(self) -> int:
+        return self.request.partition
+
+    def update(self, answer: FetchResponse.PartitionData) -> bool:
+        """Takes note of an answer; whether it holds anything that the client does not know."""
+        mention = bool(answer.records)
+        if answer.high_watermark != self.high_watermark:
+            self.high_watermark = answer.high_watermark
+            mention = True
+        if answer.log_start_offset != self.log_start_offset:
+            self.log_start_offset = answer.log_start_offset
+            mention = True
+        if answer.preferred_read_replica != -1 or answer.diverging_epoch is not None:
+            mention = True
+        if answer.error_code != 0:
+            # Said again with the next answer, and so is the end of the error.
+            self.high_watermark = -1
+            mention = True
+        return mention
+
+
+class FetchSession:
+    """One client's session."""
+
+    def __init__(self, session_id: int, uses_topic_ids: bool, now: float) -> None:
+        self.id = session_id
+        self.uses_topic_ids = uses_topic_ids
+        self.epoch = 1
+        self.used_at = now
+        self.partitions: dict[Key, Wanted] = {}
+
+    def advance(self, now: float) -> None:
+        self.epoch = 1 if self.epoch == _LARGEST else self.epoch + 1
+        self.used_at = now
+
+
+@dataclass(slots=True)
+class FetchContext:
+    """One request: the partitions to read, and how to answer."""
+
+    wanted: list[Wanted]
+    session: FetchSession | None = None
+    is_incremental: bool = False
+    error: BrokerError | None = None
+
+    def answer(self, results: list[tuple[Wanted, FetchResponse.PartitionData]]) -> FetchResponse:
+        """The response, without what a session's client already knows."""
+        response = FetchResponse(session_id=self.session.id if self.session else 0)
+        if self.error is not None:
+            response.error_code = self.error.code
+            response.session_id = 0
+            return response
+        topics: dict[tuple[str | None, Uuid], FetchResponse.FetchableTopicResponse] = {}
+        for wanted, result in results:
+            mention = wanted.update(result) if self.session is not None else True
+            if self.is_incremental and not mention:
+                continue
+            if self.is_incremental and result.records and self.session is not None:
+                # Those with data go to the end of the queue, so that with too little room for all of them every
+                # partition has its turn.
+                _move_to_end(self.session, wanted)
+            key = (wanted.topic, wanted.topic_id)
+            if key not in topics:
+                topics[key] = FetchResponse.FetchableTopicResponse(
+                    topic=wanted.topic or "", topic_id=wanted.topic_id
+                )
+                response.responses.append(topics[key])
+            topics[key].partitions.append(result)
+        return response
+
+
+class FetchSessions:
+    """The sessions of one node; at most `slots`, of which the least used gives way after `eviction` seconds."""
+
+    def __init__(self, random: Random, slots: int = 1000, eviction: float = 120.0) -> None:
+        self._random = random
+        self._slots = slots
+        self._eviction = eviction
+        self._sessions: dict[int, FetchSession] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def peek(self, session_id: int) -> list[Wanted]:
+        """The partitions of a session, without using it."""
+        session = self._sessions.get(session_id)
+        return list(session.partitions.values()) if session else []
+
+    def open(self, request: FetchRequest, version: int, topic_name: TopicName, now: float) -> FetchContext:
+        """What a request wants."""
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            self._sessions.pop(request.session_id, None)
+            wanted = _wanted(request, version, topic_name)
+            session = None
+            if request.session_epoch == INITIAL_EPOCH and wanted:
+                session = self._create(version, now)
+            if session is not None:
+                session.partitions = wanted
+            return FetchContext(list(wanted.values()), session)
+        return self._continue(request, version, topic_name, now)
+
+    def _continue(
+        self, request: FetchRequest, version: int, topic_name: TopicName, now: float
+    ) -> FetchContext:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            return FetchContext([], error=FetchSessionIdNotFoundError())
+        if session.epoch != request.session_epoch:
+            return FetchContext([], error=InvalidFetchSessionEpochError())
+        if session.uses_topic_ids != (version >= TOPIC_IDS_SINCE):
+            return FetchContext([], error=FetchSessionTopicIdError())
+        for key, new in _wanted(request, version, topic_name).items():
+            known = session.partitions.get(key)
+            if known is None:
+                session.partitions[key] = new
+            else:
+                known.request = new.request
+        for topic in request.forgotten_topics_data:
+            for partition in topic.partitions:
+                session.partitions.pop(_key(topic.topic, topic.topic_id, partition, version), None)
+        if not session.partitions:
+            del self._sessions[session.id]
+            return FetchContext([])
+        session.advance(now)
+        for wanted in session.partitions.values():
+            if wanted.topic_id != ZERO_UUID:
+                # A topic that was unknown when the session began may have come since, and the other way round.
+                wanted.topic = topic_name(wanted.topic_id)
+        return FetchContext(list(session.partitions.values()), session, is_incremental=True)
+
+    def _create(self, version: int, now: float) -> FetchSession | None:
+        if len(self._sessions) >= self._slots and not self._evict(now):
+            return None
+        session_id = 0
+        while session_id == 0 or session_id in self._sessions:
+            session_id = self._random.randrange(1, _LARGEST)
+        session = FetchSession(session_id, version >= TOPIC_IDS_SINCE, now)
+        self._sessions[session_id] = session
+        return session
+
+    def _evict(self, now: float) -> bool:
+        if not self._sessions:
+            return False
+        stalest = min(self._sessions.values(), key=lambda session: session.used_at)
+        if now - stalest.used_at < self._eviction:
+            return False
+        del self._sessions[stalest.id]
+        return True
+
+
+def _wanted(request: FetchRequest, version: int, topic_name: TopicName) -> dict[Key, Wanted]:
+    wanted: dict[Key, Wanted] = {}
+    for topic in request.topics:
+        name = topic_name(topic.topic_id) if version >= TOPIC_IDS_SINCE else topic.topic
+        for partition in topic.partitions:
+            key = _key(topic.topic, topic.topic_id, partition.partition, version)
+            wanted[key] = Wanted(name, key[1], partition)
+    return wanted
+
+
+def _key(topic: str, topic_id: Uuid, partition: int, version: int) -> Key:
+    return ("", topic_id, partition) if version >= TOPIC_IDS_SINCE else (topic, ZERO_UUID, partition)
+
+
+def _move_to_end(session: FetchSession, wanted: Wanted) -> None:
+    by_id = session.uses_topic_ids
+    key = ("" if by_id else wanted.topic or "", wanted.topic_id, wanted.partition)
+    if key in session.partitions:
+        session.partitions[key] = session.partitions.pop(key)

@@ -1,0 +1,41 @@
+"""The APIs of a broker, one file each: a header on behaviour and versions, one registration, the handler.
+
+`BROKER` is filled when `load` imports the files; ApiVersions is derived from it. A handler takes the node, the
+request and the call, and returns the response, or, where it has to wait, something that can be awaited.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.registry import Registry
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+    from ottla.broker.node import Node
+
+__all__ = ["BROKER", "Call", "Node", "handles"]
+
+BROKER = Registry()
+handles = BROKER.handles
+
+from ottla.broker.handlers import (  # noqa: E402, F401
+    api_00_produce,
+    api_01_fetch,
+    api_02_list_offsets,
+    api_03_metadata,
+    api_10_find_coordinator,
+    api_18_api_versions,
+    api_21_delete_records,
+    api_22_init_producer_id,
+    api_23_offset_for_leader_epoch,
+    api_32_describe_configs,
+    api_33_alter_configs,
+    api_44_incremental_alter_configs,
+    api_60_describe_cluster,
+    api_61_describe_producers,
+    api_71_get_telemetry_subscriptions,
+    api_72_push_telemetry,
+    api_75_describe_topic_partitions,
+    forwarded,
+)

@@ -1,0 +1,208 @@
+"""Fetch: records from the partitions on this node, waiting for `min_bytes` of them for up to `max_wait_ms`.
+
+Consumers read from the leader, and since version 11 from any replica (KIP-392); a leader with a replica selector
+sends those with a rack to a replica in it. Sessions (KIP-227) are in fetch_sessions.py. The first partition that has
+anything gives at least one batch, however large; after that `max_bytes` and `partition_max_bytes` are kept. Topic ids
+since version 13, leader hints since 16 (KIP-951), diverging epochs since 12 (KIP-595).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Final
+
+from ottla.broker.fetch_sessions import TOPIC_IDS_SINCE, FetchContext, Wanted
+from ottla.broker.handlers import handles
+from ottla.broker.leader_hints import LeaderHints
+from ottla.broker.partition import Partition
+from ottla.broker.replica_selector import preferred_replica
+from ottla.errors import (
+    BrokerError,
+    InconsistentTopicIdError,
+    UnknownTopicIdError,
+)
+from ottla.wire.messages import FetchRequest, FetchResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+    from ottla.broker.node import Node
+
+_RACKS_SINCE: Final = 11
+_DIVERGING_SINCE: Final = 12
+_HINTS_SINCE: Final = 16
+_READ_COMMITTED: Final = 1
+Results = list[tuple[Wanted, FetchResponse.PartitionData]]
+
+
+def _refuse(request: FetchRequest, error: BrokerError) -> FetchResponse:
+    response = FetchResponse(error_code=error.code)
+    for topic in request.topics:
+        answers = [_refused(part.partition, error) for part in topic.partitions]
+        response.responses.append(
+            FetchResponse.FetchableTopicResponse(
+                topic=topic.topic, topic_id=topic.topic_id, partitions=answers
+            )
+        )
+    return response
+
+
+@handles(FetchRequest, versions=range(4, 19), refuse=_refuse)
+def fetch(node: Node, request: FetchRequest, call: Call) -> FetchResponse | Awaitable[FetchResponse]:
+    context = node.fetch_sessions.open(request, call.version, node.topic_name, node.runtime.clock.monotonic())
+    if context.error is not None:
+        return context.answer([])
+    reading = _Reading(node, request, call, context)
+    reading.read()
+    if reading.is_enough or request.max_wait_ms <= 0 or not context.wanted:
+        return reading.answer()
+    return _wait(node, reading, request.max_wait_ms / 1000)
+
+
+async def _wait(node: Node, reading: _Reading, seconds: float) -> FetchResponse:
+    """Until enough has been appended, a partition has changed otherwise, or the time is up."""
+    waiting = _Waiting(reading.missing)
+    timer = node.runtime.clock.call_later(seconds, waiting.changed)
+    for partition in reading.partitions:
+        partition.watch(waiting)
+    try:
+        await waiting.over
+    finally:
+        timer.cancel()
+        for partition in reading.partitions:
+            partition.unwatch(waiting)
+    reading.read()
+    return reading.answer()
+
+
+class _Waiting:
+    """A long poll: a watcher of every partition that it reads."""
+
+    def __init__(self, missing: int) -> None:
+        self._missing = missing
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def appended(self, size: int) -> None:
+        self._missing -= size
+        if self._missing <= 0:
+            self.changed()
+
+    def changed(self) -> None:
+        if not self.over.done():
+            self.over.set_result(None)
+
+
+class _Reading:
+    """One request over the partitions it wants; may be read again after a wait."""
+
+    def __init__(self, node: Node, request: FetchRequest, call: Call, context: FetchContext) -> None:
+        self._node = node
+        self._request = request
+        self._call = call
+        self._context = context
+        self._committed = request.isolation_level == _READ_COMMITTED
+        self._size = 0
+        self._at_once = False
+        self._results: Results = []
+        self.partitions: list[Partition] = []
+
+    @property
+    def is_enough(self) -> bool:
+        """An error, a hint and a divergence are answered at once, like enough bytes."""
+        return self._at_once or self._size >= self._request.min_bytes
+
+    @property
+    def missing(self) -> int:
+        return self._request.min_bytes - self._size
+
+    def read(self) -> None:
+        self._size, self._at_once = 0, False
+        self._results, self.partitions = [], []
+        self._hints = LeaderHints(self._node, FetchResponse)
+        limit = min(self._request.max_bytes, self._node.config.value("fetch.max.bytes"))
+        for wanted in self._context.wanted:
+            try:
+                answer = self._read_one(wanted, limit - self._size)
+            except BrokerError as error:
+                answer = _refused(wanted.partition, error)
+                self._at_once = True
+                if wanted.topic is not None and self._call.version >= _HINTS_SINCE:
+                    self._hints.add(answer, wanted.topic, wanted.partition, error)
+            self._results.append((wanted, answer))
+
+    def answer(self) -> FetchResponse:
+        response = self._context.answer(self._results)
+        response.node_endpoints = self._hints.endpoints()
+        return response
+
+    def _read_one(self, wanted: Wanted, left: int) -> FetchResponse.PartitionData:
+        partition = self._partition(wanted)
+        asked = wanted.request
+        answer = FetchResponse.PartitionData(
+            partition_index=wanted.partition,
+            high_watermark=partition.high_watermark,
+            last_stable_offset=partition.last_stable_offset,
+            log_start_offset=partition.log.log_start_offset,
+            records=b"",
+        )
+        if (diverged := self._diverging(partition, asked)) is not None:
+            answer.diverging_epoch = diverged
+            self._at_once = True
+            return answer
+        preferred = self._preferred(partition, asked.fetch_offset)
+        if preferred is not None:
+            answer.preferred_read_replica = preferred
+            self._at_once = True
+            return answer
+        self.partitions.append(partition)
+        found = partition.read(
+            asked.fetch_offset,
+            max(0, min(asked.partition_max_bytes, left)),
+            committed=self._committed,
+            at_least_one=self._size == 0,
+        )
+        self._size += found.size
+        answer.records = found.parts[0] if len(found.parts) == 1 else b"".join(found.parts)
+        if self._committed:
+            answer.aborted_transactions = [
+                FetchResponse.AbortedTransaction(producer_id=producer_id, first_offset=first)
+                for producer_id, first in partition.log.aborted(asked.fetch_offset, found.next_offset)
+            ]
+        return answer
+
+    def _partition(self, wanted: Wanted) -> Partition:
+        node, asked = self._node, wanted.request
+        if wanted.topic is None:
+            raise UnknownTopicIdError(broker=node.id)
+        self._call.check(wanted.topic, wanted.partition)
+        if self._call.version < _RACKS_SINCE:
+            return node.led(wanted.topic, wanted.partition, asked.current_leader_epoch)
+        partition = node.hosted(wanted.topic, wanted.partition)
+        if self._call.version >= TOPIC_IDS_SINCE and partition.topic_id != wanted.topic_id:
+            raise InconsistentTopicIdError(topic=wanted.topic, partition=wanted.partition, broker=node.id)
+        partition.check_epoch(asked.current_leader_epoch)
+        return partition
+
+    def _diverging(
+        self, partition: Partition, asked: FetchRequest.FetchPartition
+    ) -> FetchResponse.EpochEndOffset | None:
+        """Where the log of a reader that follows another history parts from ours."""
+        if self._call.version < _DIVERGING_SINCE or asked.last_fetched_epoch < 0:
+            return None
+        epoch, end = partition.log.epochs.end_offset_for(
+            asked.last_fetched_epoch, partition.log.log_end_offset
+        )
+        if epoch < asked.last_fetched_epoch or end < asked.fetch_offset:
+            return FetchResponse.EpochEndOffset(epoch=epoch, end_offset=end)
+        return None
+
+    def _preferred(self, partition: Partition, offset: int) -> int | None:
+        if not self._request.rack_id or not partition.is_leader:
+            return None
+        return preferred_replica(self._node, partition, self._request.rack_id, offset)
+
+
+def _refused(index: int, error: BrokerError) -> FetchResponse.PartitionData:
+    return FetchResponse.PartitionData(
+        partition_index=index, error_code=error.code, high_watermark=-1, records=b""
+    )

@@ -1,0 +1,80 @@
+"""DeleteRecords: move a partition's log start forward, so that what lies before it is gone (KIP-107).
+
+Only the leader answers. Offset -1 stands for the high watermark; beyond it is OFFSET_OUT_OF_RANGE, and a start that
+is further on already stays. A topic that is only compacted is POLICY_VIOLATION, Kafka's own topics are
+INVALID_TOPIC_EXCEPTION. A partition named twice is moved once, to the offset that comes last.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ottla.broker.handlers import handles
+from ottla.broker.internal_topics import is_internal
+from ottla.errors import (
+    BrokerError,
+    InvalidTopicError,
+    PolicyViolationError,
+    UnknownTopicOrPartitionError,
+)
+from ottla.wire.messages import DeleteRecordsRequest, DeleteRecordsResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+    from ottla.broker.node import Node
+
+_NO_WATERMARK: Final = -1
+
+Result = DeleteRecordsResponse.DeleteRecordsPartitionResult
+
+
+def _refuse(request: DeleteRecordsRequest, error: BrokerError) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsResponse.DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=[_refused(wanted.partition_index, error) for wanted in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+@handles(DeleteRecordsRequest, versions=range(3), refuse=_refuse)
+def delete_records(node: Node, request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
+    offsets: dict[str, dict[int, int]] = {}
+    for topic in request.topics:
+        partitions = offsets.setdefault(topic.name, {})
+        partitions.update((wanted.partition_index, wanted.offset) for wanted in topic.partitions)
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsResponse.DeleteRecordsTopicResult(
+                name=name,
+                partitions=[_result(node, call, name, index, offset) for index, offset in wanted.items()],
+            )
+            for name, wanted in offsets.items()
+        ]
+    )
+
+
+def _result(node: Node, call: Call, topic: str, index: int, offset: int) -> Result:
+    try:
+        call.check(topic, index)
+        return Result(partition_index=index, low_watermark=_delete(node, topic, index, offset))
+    except BrokerError as error:
+        return _refused(index, error)
+
+
+def _delete(node: Node, topic: str, index: int, offset: int) -> int:
+    if node.image.partition(topic, index) is None:
+        raise UnknownTopicOrPartitionError(topic=topic, partition=index, broker=node.id)
+    if is_internal(topic):
+        raise InvalidTopicError(f"Cannot delete records of internal topic {topic}")
+    partition = node.led(topic, index)
+    if not partition.log.config.delete:
+        raise PolicyViolationError(topic=topic, partition=index, broker=node.id)
+    return partition.delete_records(offset)
+
+
+def _refused(index: int, error: BrokerError) -> Result:
+    return Result(partition_index=index, low_watermark=_NO_WATERMARK, error_code=error.code)

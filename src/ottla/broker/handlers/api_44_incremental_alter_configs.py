@@ -1,0 +1,48 @@
+"""IncrementalAlterConfigs (KIP-339): set, delete, append to and subtract from configs, one by one.
+
+The broker looks at the form of each resource and at configs of its own; loggers, which only a broker has, it
+changes itself; the controller does the rest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.configs import ResourceType, preprocess
+from ottla.broker.handlers import handles
+from ottla.broker.refusals import refuse_incremental_alter_configs
+from ottla.wire.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+    from ottla.broker.node import Node
+
+
+@handles(IncrementalAlterConfigsRequest, versions=range(0, 2), refuse=refuse_incremental_alter_configs)
+async def incremental_alter_configs(
+    node: Node, request: IncrementalAlterConfigsRequest, call: Call
+) -> IncrementalAlterConfigsResponse:
+    objections = preprocess(request.resources, node.config, node.loggers)
+    good, answer = [], IncrementalAlterConfigsResponse()
+    for resource, error in zip(request.resources, objections, strict=True):
+        if error is not None:
+            refused = IncrementalAlterConfigsRequest(resources=[resource])
+            answer.responses += refuse_incremental_alter_configs(refused, error).responses
+        elif resource.resource_type == ResourceType.BROKER_LOGGER:
+            if not request.validate_only:
+                node.loggers.apply(resource)
+            answer.responses.append(
+                IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
+                    resource_type=resource.resource_type,
+                    resource_name=resource.resource_name,
+                    error_message=None,
+                )
+            )
+        else:
+            good.append(resource)
+    if good:
+        passed_on = IncrementalAlterConfigsRequest(resources=good, validate_only=request.validate_only)
+        forwarded = await node.link.forward(passed_on, call)
+        assert isinstance(forwarded, IncrementalAlterConfigsResponse)
+        answer.responses += forwarded.responses
+    return answer

@@ -1,0 +1,40 @@
+"""What only the controller decides: a broker passes it on and passes the answer back (KIP-590).
+
+CreateTopics, DeleteTopics, CreatePartitions, ElectLeaders and the two of partition reassignments. They share one
+handler, because a broker does nothing with them; the controller's side is controller/handlers.py. A controller that cannot
+be reached is REQUEST_TIMED_OUT.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.handlers import handles
+from ottla.broker.refusals import (
+    refuse_create_partitions,
+    refuse_create_topics,
+    refuse_delete_topics,
+)
+from ottla.wire import Message
+from ottla.wire.messages import (
+    AlterPartitionReassignmentsRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+    from ottla.broker.node import Node
+
+
+@handles(CreateTopicsRequest, versions=range(2, 8), refuse=refuse_create_topics)
+@handles(DeleteTopicsRequest, versions=range(1, 7), refuse=refuse_delete_topics)
+@handles(CreatePartitionsRequest, versions=range(4), refuse=refuse_create_partitions)
+@handles(ElectLeadersRequest, versions=range(3))
+@handles(AlterPartitionReassignmentsRequest, versions=range(2))
+@handles(ListPartitionReassignmentsRequest, versions=range(1))
+async def forward(node: Node, request: Message, call: Call) -> Message:
+    return await node.link.forward(request, call)

@@ -1,0 +1,46 @@
+"""Small files that are written whole, or not at all; and the one that says where a log begins."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.broker.log.fs import FileSystem
+
+_VERSION: Final = "0"
+
+
+def replace_file(fs: FileSystem, path: str, content: bytes) -> None:
+    """The file has either its old content or the new one, whenever the node dies."""
+    temporary = f"{path}.tmp"
+    if fs.exists(temporary):
+        fs.remove(temporary)
+    file = fs.open(temporary)
+    file.append(content)
+    file.flush()
+    file.close()
+    fs.rename(temporary, path)
+
+
+def read_file(fs: FileSystem, path: str) -> bytes | None:
+    """None if there is no such file."""
+    if not fs.exists(path):
+        return None
+    file = fs.open(path)
+    content = b"".join(file.read(0, file.size))
+    file.close()
+    return content
+
+
+def read_log_start_offset(fs: FileSystem, directory: str) -> int:
+    """Where DeleteRecords has moved the start of the log; 0 if it never has."""
+    content = read_file(fs, _log_start_path(directory))
+    return 0 if content is None else int(content.split()[1])
+
+
+def write_log_start_offset(fs: FileSystem, directory: str, offset: int) -> None:
+    replace_file(fs, _log_start_path(directory), f"{_VERSION}\n{offset}\n".encode())
+
+
+def _log_start_path(directory: str) -> str:
+    # Kafka has one such file for all logs of a disk. A log that may move from node to node keeps its own.
+    return f"{directory}/log-start-offset-checkpoint"

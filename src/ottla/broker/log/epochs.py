@@ -1,0 +1,121 @@
+"""The leader epochs of a log: which leader wrote from which offset on (KIP-101, KIP-279, KIP-320).
+
+Kept in the file `leader-epoch-checkpoint` in Kafka's text format, which is written anew with each change: an epoch
+lasts long. Invariant: epochs and start offsets both grow from entry to entry.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import Final, NamedTuple
+
+from ottla.broker.log.checkpoints import read_file, replace_file
+from ottla.broker.log.fs import FileSystem
+
+UNDEFINED_EPOCH: Final = -1
+UNDEFINED_OFFSET: Final = -1
+
+_VERSION: Final = "0"
+
+
+class EpochEntry(NamedTuple):
+    """An epoch and the offset of the first batch that its leader wrote, or would have written."""
+
+    epoch: int
+    start_offset: int
+
+
+class LeaderEpochs:
+    """The epochs of one log, oldest first."""
+
+    def __init__(self, fs: FileSystem, directory: str) -> None:
+        self._fs = fs
+        self._path = f"{directory}/leader-epoch-checkpoint"
+        self._entries: list[EpochEntry] = []
+        for entry in self._read():
+            self._insert(entry)
+
+    @property
+    def entries(self) -> list[EpochEntry]:
+        return list(self._entries)
+
+    @property
+    def latest(self) -> int | None:
+        return self._entries[-1].epoch if self._entries else None
+
+    @property
+    def earliest(self) -> EpochEntry | None:
+        return self._entries[0] if self._entries else None
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """The leader of `epoch` writes from `start_offset` on. Entries that contradict it are forgotten."""
+        if epoch < 0 or start_offset < 0:
+            raise ValueError(f"epoch {epoch} at offset {start_offset} is none")
+        if self._entries:
+            latest = self._entries[-1]
+            if epoch == latest.epoch and start_offset >= latest.start_offset:
+                return
+        self._insert(EpochEntry(epoch, start_offset))
+        self._write()
+
+    def _insert(self, entry: EpochEntry) -> None:
+        while self._entries and (
+            self._entries[-1].epoch >= entry.epoch or self._entries[-1].start_offset >= entry.start_offset
+        ):
+            self._entries.pop()
+        self._entries.append(entry)
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """(the largest epoch up to `epoch` that is known, where it ended), as OffsetForLeaderEpoch answers.
+
+        Both are -1 if nothing can be said: no epoch asked for, or one that lies in the future.
+        """
+        if epoch == UNDEFINED_EPOCH or not self._entries or epoch > self._entries[-1].epoch:
+            return UNDEFINED_EPOCH, UNDEFINED_OFFSET
+        if epoch == self._entries[-1].epoch:
+            return epoch, log_end_offset
+        higher = bisect_right(self._entries, epoch, key=_epoch)
+        ended = self._entries[higher].start_offset
+        # Below the oldest known epoch the data is gone, and its successor's start is the best answer.
+        return (self._entries[higher - 1].epoch if higher else epoch), ended
+
+    def epoch_of(self, offset: int) -> int | None:
+        """The epoch in which `offset` was written."""
+        entry = bisect_right(self._entries, offset, key=_start_offset) - 1
+        return self._entries[entry].epoch if entry >= 0 else None
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """The log now ends at `end_offset`."""
+        kept = bisect_left(self._entries, end_offset, key=_start_offset)
+        if kept < len(self._entries):
+            del self._entries[kept:]
+            self._write()
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """The log now begins at `start_offset`, and with it the epoch that has it."""
+        first = bisect_right(self._entries, start_offset, key=_start_offset) - 1
+        if first < 0 or self._entries[0].start_offset == start_offset:
+            return
+        self._entries[: first + 1] = [EpochEntry(self._entries[first].epoch, start_offset)]
+        self._write()
+
+    def clear(self) -> None:
+        if self._entries:
+            self._entries.clear()
+            self._write()
+
+    def _read(self) -> list[EpochEntry]:
+        lines = (read_file(self._fs, self._path) or b"").decode().splitlines()
+        return [EpochEntry(*map(int, line.split())) for line in lines[2:]]
+
+    def _write(self) -> None:
+        lines = [_VERSION, str(len(self._entries)), *(f"{e.epoch} {e.start_offset}" for e in self._entries)]
+        replace_file(self._fs, self._path, "".join(f"{line}\n" for line in lines).encode())
+
+
+def _epoch(entry: EpochEntry) -> int:
+    return entry.epoch
+
+
+def _start_offset(entry: EpochEntry) -> int:
+    return entry.start_offset

@@ -1,0 +1,369 @@
+"""One partition's log: what a leader or a follower appends, what is read, and where it begins and ends.
+
+A log is a list of segments, of which the last one grows. It knows its producers and the epochs of its leaders; it
+does not know who leads, what is replicated, or who waits for it. Those are the business of partition.py.
+
+Invariants: offsets only grow; what was appended is read back byte for byte, in whole batches; an append that raises
+has changed nothing that can be read.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.broker.log import recovery, retention
+from ottla.broker.log.batch import Batch
+from ottla.broker.log.checkpoints import read_log_start_offset, write_log_start_offset
+from ottla.broker.log.config import LogConfig
+from ottla.broker.log.epochs import LeaderEpochs
+from ottla.broker.log.followers import followed_batches
+from ottla.broker.log.fs import FileSystem
+from ottla.broker.log.producers import Origin, ProducerStates
+from ottla.broker.log.rewrite import for_topic, place
+from ottla.broker.log.segment import Segment, TimestampedOffset
+from ottla.broker.log.snapshots import Snapshots
+from ottla.broker.log.transactions import Marker, aborted_between, read_marker
+from ottla.broker.log.validation import LATEST_PRODUCE, check_size, inspect_batch
+from ottla.errors import NotLeaderOrFollowerError, OffsetOutOfRangeError, RecordListTooLargeError
+from ottla.wire.primitives import Buffer
+
+__all__ = ["Appended", "Log", "LogConfig", "Origin", "Slice", "TimestampedOffset"]
+
+NO_APPEND_TIME: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What became of an append."""
+
+    base_offset: int
+    last_offset: int
+    append_time_ms: int
+    """When the log took it, if its timestamps are those of the log, or a duplicate's timestamp; else -1."""
+    log_start_offset: int
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Whole batches; the first may begin below the offset that was asked for."""
+
+    parts: list[memoryview]
+    size: int
+    next_offset: int
+    """Where to read on."""
+
+
+class Log:
+    """A log that is open; `Log.open` makes one."""
+
+    def __init__(self, fs: FileSystem, directory: str, config: LogConfig, now_ms: int) -> None:
+        self.config = config
+        self.directory = directory
+        self.partition = directory.rpartition("/")[2]
+        self.epochs = LeaderEpochs(fs, directory)
+        self.producers = ProducerStates(self.partition, config.producer_id_expiration_ms)
+        self._fs = fs
+        self._snapshots = Snapshots(fs, directory)
+        self.log_start_offset = read_log_start_offset(fs, directory)
+        self._segments = recovery.open_segments(fs, directory, config, self.log_start_offset, now_ms)
+
+    @classmethod
+    def open(cls, fs: FileSystem, directory: str, config: LogConfig, now_ms: int) -> Log:
+        """The log in `directory`, recovered from its files; a new one if there are none."""
+        log = cls(fs, directory, config, now_ms)
+        log._recover()
+        log.producers.expire(now_ms)
+        return log
+
+    def _recover(self) -> None:
+        recovery.recover(self._segments, self.producers, self.epochs, self._snapshots)
+        self.log_start_offset = max(self.log_start_offset, self._segments[0].base_offset)
+        if self.log_start_offset > self.log_end_offset:
+            # Offsets must not be given twice, so a log that lost what it had deleted goes on behind it.
+            self.truncate_fully(self.log_start_offset)
+        self.epochs.truncate_from_end(self.log_end_offset)
+        self.epochs.truncate_from_start(self.log_start_offset)
+
+    @property
+    def segments(self) -> list[Segment]:
+        return list(self._segments)
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset of the next record."""
+        return self._segments[-1].next_offset
+
+    @property
+    def size(self) -> int:
+        return sum(segment.size for segment in self._segments)
+
+    # Appending
+
+    def append_as_leader(
+        self,
+        records: Buffer,
+        leader_epoch: int,
+        now_ms: int,
+        *,
+        origin: Origin = Origin.CLIENT,
+        version: int = LATEST_PRODUCE,
+        transaction_version: int = 0,
+    ) -> Appended:
+        """Checks one batch, gives it its offsets and appends it. The log keeps `records`: do not use it again.
+
+        `version` is that of the Produce request, `transaction_version` that of the transaction which a marker
+        ends. Raises the BrokerError that the producer is to be answered with.
+        """
+        self._check_epoch(leader_epoch)
+        inspected = inspect_batch(records, self.config, origin, now_ms, self.partition, version)
+        data = for_topic(inspected, self.config, now_ms)
+        batch = place(data, self.log_end_offset, leader_epoch)
+        self._check_sizes(batch)
+        marker = None
+        if batch.has_producer_id:
+            known = self.producers.duplicate_of(batch) if origin is Origin.CLIENT else None
+            if known is not None:
+                return Appended(
+                    known.first_offset, known.last_offset, known.timestamp, self.log_start_offset, True
+                )
+            marker = self._check_producer(batch, data, origin, transaction_version)
+        self.epochs.assign(leader_epoch, batch.base_offset)
+        segment = self._segment_for([batch], now_ms)
+        segment.append(data, (batch,), now_ms)
+        self.producers.record(batch, marker, segment.aborted)
+        append_time = now_ms if self.config.uses_append_time else NO_APPEND_TIME
+        return Appended(batch.base_offset, batch.last_offset, append_time, self.log_start_offset)
+
+    def _check_epoch(self, leader_epoch: int) -> None:
+        """A leader that was replaced without knowing it must not write any more."""
+        latest = self.epochs.latest
+        if latest is not None and leader_epoch < latest:
+            raise NotLeaderOrFollowerError(
+                f"Leader epoch {leader_epoch} of partition {self.partition} has ended with epoch {latest}"
+            )
+
+    def _check_sizes(self, batch: Batch) -> None:
+        check_size(
+            batch.size, self.config, self.partition
+        )  # once more: another codec may have made it larger
+        if batch.size > self.config.segment_bytes:
+            raise RecordListTooLargeError(
+                f"Message batch size is {batch.size} bytes in append to partition {self.partition}, which exceeds "
+                f"the maximum configured segment size of {self.config.segment_bytes}."
+            )
+
+    def _check_producer(
+        self, batch: Batch, data: Buffer, origin: Origin, transaction_version: int
+    ) -> Marker | None:
+        if not batch.is_control:
+            self.producers.check(batch, batch.base_offset, origin)
+            return None
+        marker = read_marker(data)
+        if marker is not None:
+            self.producers.check_marker(batch, marker, batch.base_offset, transaction_version)
+        return marker
+
+    def append_as_follower(
+        self, records: Buffer, now_ms: int, *, leader_epoch: int | None = None
+    ) -> Appended | None:
+        """Appends what the leader has appended, with its offsets; None if there is no whole batch in it.
+
+        `leader_epoch` is the one that the follower knows: batches of a later one are left for later.
+        """
+        data, batches = followed_batches(records, self.log_end_offset, leader_epoch, self.partition)
+        if not batches:
+            return None
+        segment = self._segment_for(batches, now_ms)
+        segment.append(data, batches, now_ms)
+        position = 0
+        for batch in batches:
+            if batch.leader_epoch >= 0:
+                self.epochs.assign(batch.leader_epoch, batch.base_offset)
+            whole = memoryview(data)[position : position + batch.size]
+            marker = read_marker(whole) if batch.is_control and batch.has_producer_id else None
+            self.producers.record(batch, marker, segment.aborted)
+            position += batch.size
+        return Appended(
+            batches[0].base_offset, batches[-1].last_offset, NO_APPEND_TIME, self.log_start_offset
+        )
+
+    def _segment_for(self, batches: list[Batch], now_ms: int) -> Segment:
+        """The active segment, or a new one if these do not belong into it any more."""
+        active = self._segments[-1]
+        size = sum(batch.size for batch in batches)
+        return (
+            self._roll(batches[0].base_offset, now_ms)
+            if active.should_roll(size, batches[-1], now_ms)
+            else active
+        )
+
+    def roll(self, now_ms: int) -> None:
+        """Begins a new segment, unless the active one is empty."""
+        if self._segments[-1].size:
+            self._roll(self.log_end_offset, now_ms)
+
+    def _roll(self, base_offset: int, now_ms: int) -> Segment:
+        active = self._segments[-1]
+        if active.size:
+            active.seal()
+        else:
+            self._segments.pop().remove()
+        self._snapshots.write(base_offset, self.producers.active())
+        self._segments.append(Segment(self._fs, self.directory, base_offset, self.config, now_ms))
+        return self._segments[-1]
+
+    # Reading
+
+    def read(
+        self, offset: int, max_bytes: int, upper_offset: int | None = None, *, at_least_one: bool = False
+    ) -> Slice:
+        """Batches from the one with `offset` on, of no more than `max_bytes`, all below `upper_offset`.
+
+        With `at_least_one` the first batch is there, however large it is. No memory is copied.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRangeError(
+                f"Received request for offset {offset} for partition {self.partition}, but we only have log "
+                f"segments from {self.log_start_offset} to {self.log_end_offset}."
+            )
+        upper = self.log_end_offset if upper_offset is None else min(upper_offset, self.log_end_offset)
+        parts: list[memoryview] = []
+        size = 0
+        for segment in self._segments[self._number_of(offset) :]:
+            if offset >= upper:
+                break
+            span = segment.span(offset, max_bytes - size, upper, at_least_one and not size)
+            if span is None:
+                continue
+            parts += segment.read(span.start, span.end)
+            size += span.end - span.start
+            offset = span.next_offset
+            if span.is_cut:
+                break
+        return Slice(parts, size, offset)
+
+    def _number_of(self, offset: int) -> int:
+        """Of the segment that has `offset`, if any has."""
+        return max(bisect_right(self._segments, offset, key=_base_offset) - 1, 0)
+
+    def aborted(self, start: int, end: int) -> list[tuple[int, int]]:
+        """(producer id, first offset) of the aborted transactions that concern a reader of [start, end)."""
+        concerned = self._segments[self._number_of(start) :]
+        return aborted_between((segment.aborted for segment in concerned), start, end)
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the oldest transaction without an outcome begins."""
+        first = self.producers.transactions.first_undecided_offset
+        return None if first is None else max(first, self.log_start_offset)
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Up to where the outcome of every transaction is known, and on all replicas in sync."""
+        stable = self.producers.transactions.last_stable_offset(high_watermark)
+        return max(stable, self.log_start_offset)
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
+        """The first record that is not older than `timestamp`."""
+        for segment in self._segments:
+            if segment.largest_timestamp >= timestamp:
+                found = segment.offset_for_timestamp(timestamp, self.log_start_offset)
+                if found is not None:
+                    return found
+        return None
+
+    def max_timestamp_offset(self) -> TimestampedOffset | None:
+        """The record with the largest timestamp (KIP-734)."""
+        return max(self._segments, key=_max_timestamp).latest_record()
+
+    # Beginning and end
+
+    def delete_records(self, before: int) -> None:
+        """Moves the start of the log to `before`; never back. The files go with the next retention."""
+        if before > self.log_end_offset:
+            raise OffsetOutOfRangeError(
+                f"Cannot increment the log start offset to {before} of partition {self.partition} since it is "
+                f"larger than the log end offset {self.log_end_offset}"
+            )
+        if before > self.log_start_offset:
+            self._begin_at(before)
+
+    def _begin_at(self, offset: int) -> None:
+        self.log_start_offset = offset
+        write_log_start_offset(self._fs, self.directory, offset)
+        self.epochs.truncate_from_start(offset)
+
+    def enforce_retention(self, now_ms: int, high_watermark: int | None = None) -> int:
+        """Deletes the segments that the topic's configuration lets go; how many."""
+        deleted = 0
+        replicated = self.log_end_offset if high_watermark is None else high_watermark
+        for condition in retention.conditions(self._segments, self.config, self.log_start_offset, now_ms):
+            count = retention.deletable(self._segments, condition, self.log_end_offset, replicated)
+            self._delete_segments(count, now_ms)
+            deleted += count
+        return deleted
+
+    def _delete_segments(self, count: int, now_ms: int) -> None:
+        if count == len(self._segments):
+            self.roll(now_ms)
+        for segment in self._segments[:count]:
+            segment.remove()
+            self._snapshots.remove(segment.base_offset)
+        del self._segments[:count]
+        if self._segments[0].base_offset > self.log_start_offset:
+            self._begin_at(self._segments[0].base_offset)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drops `offset` and everything behind it: what another leader does not have."""
+        if offset >= self.log_end_offset:
+            return
+        if offset < self._segments[0].base_offset:
+            self.truncate_fully(offset)
+            return
+        while self._segments[-1].base_offset > offset:
+            self._segments.pop().remove()
+        self._segments[-1].truncate_to(offset)
+        for known in self._snapshots.offsets():
+            if known > offset:
+                self._snapshots.remove(known)
+        self.epochs.truncate_from_end(offset)
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self._recover()
+        self._segments[-1].next_offset = offset
+
+    def truncate_fully(self, start_offset: int) -> None:
+        """Drops everything; the log begins anew at `start_offset`."""
+        now_ms = self._segments[-1].created_ms
+        for segment in self._segments:
+            segment.remove()
+        for known in self._snapshots.offsets():
+            self._snapshots.remove(known)
+        self.epochs.clear()
+        self.producers.reset([])
+        self._segments = [Segment(self._fs, self.directory, start_offset, self.config, now_ms)]
+        self.log_start_offset = start_offset
+        write_log_start_offset(self._fs, self.directory, start_offset)
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """The topic's configuration has changed."""
+        self.config = config
+        self.producers.expiration_ms = config.producer_id_expiration_ms
+        for segment in self._segments:
+            segment.config = config
+
+    def close(self) -> None:
+        """Leaves files from which the log is opened quickly."""
+        self._segments[-1].seal()
+        self._snapshots.write(self.log_end_offset, self.producers.active())
+        for segment in self._segments:
+            segment.close()
+
+
+def _base_offset(segment: Segment) -> int:
+    return segment.base_offset
+
+
+def _max_timestamp(segment: Segment) -> int:
+    return segment.max_timestamp

@@ -1,0 +1,262 @@
+"""What a partition remembers of the producers that write to it: idempotence and fencing (KIP-98, KIP-890).
+
+A batch of an idempotent producer is appended exactly once and in order. Its last five batches are remembered, so
+that one which was sent again is answered with its old offset instead; a gap or an older epoch is refused. These are
+the rules of Kafka's ProducerStateManager and ProducerAppendInfo.
+
+A state machine: `check` refuses or not, `update` is told what was appended. Files are in snapshots.py.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum
+from typing import Final, NamedTuple
+
+from ottla.broker.log.batch import (
+    LARGEST_SEQUENCE,
+    NO_EPOCH,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    Batch,
+)
+from ottla.broker.log.transactions import (
+    AbortedIndex,
+    AbortedTransaction,
+    Completed,
+    Marker,
+    OpenTransactions,
+)
+from ottla.errors import (
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
+    OutOfOrderSequenceNumberError,
+    TransactionCoordinatorFencedError,
+)
+
+REMEMBERED_BATCHES: Final = 5
+_LARGEST_EPOCH: Final = 2**15 - 1
+_TRANSACTIONS_V2: Final = 2
+
+
+class Origin(Enum):
+    """Who wrote a batch: it decides what is checked."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+    REPLICATION = "replication"
+
+
+class RememberedBatch(NamedTuple):
+    """A batch that may come again."""
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class ProducerState:
+    """One producer, by the batches that it has in the log."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_timestamp",
+        "producer_id",
+        "transaction_first_offset",
+    )
+
+    def __init__(
+        self,
+        producer_id: int,
+        epoch: int = NO_EPOCH,
+        coordinator_epoch: int = NO_EPOCH,
+        last_timestamp: int = NO_TIMESTAMP,
+        transaction_first_offset: int | None = None,
+    ) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.coordinator_epoch = coordinator_epoch
+        self.last_timestamp = last_timestamp
+        self.transaction_first_offset = transaction_first_offset
+        self.batches: deque[RememberedBatch] = deque(maxlen=REMEMBERED_BATCHES)
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    def advance_epoch(self, epoch: int) -> None:
+        """Sequences begin anew with an epoch."""
+        if epoch != self.epoch:
+            self.batches.clear()
+            self.epoch = epoch
+
+
+class ProducerStates:
+    """The producers of one partition, and their open transactions."""
+
+    def __init__(self, partition: str, expiration_ms: int) -> None:
+        self._partition = partition
+        self.expiration_ms = expiration_ms
+        self._states: dict[int, ProducerState] = {}
+        self.transactions = OpenTransactions()
+
+    def get(self, producer_id: int) -> ProducerState | None:
+        return self._states.get(producer_id)
+
+    def active(self) -> list[ProducerState]:
+        """All producers that are remembered, in the order of their ids."""
+        return [self._states[producer_id] for producer_id in sorted(self._states)]
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def duplicate_of(self, batch: Batch) -> RememberedBatch | None:
+        """The appended batch of which this one is a repetition."""
+        state = self._states.get(batch.producer_id)
+        if state is None or state.epoch != batch.producer_epoch:
+            return None
+        first, last = batch.base_sequence, batch.last_sequence
+        for known in state.batches:
+            if known.first_sequence == first and known.last_sequence == last:
+                return known
+        return None
+
+    def check(self, batch: Batch, offset: int, origin: Origin) -> None:
+        """Whether a leader may append the producer's data at `offset`."""
+        state = self._states.get(batch.producer_id)
+        if state is None:
+            # Nothing is known: any sequence is as good as another, as the log may have forgotten the producer.
+            return
+        self._check_epoch(state, batch.producer_epoch, offset)
+        if origin is Origin.CLIENT:
+            self._check_sequence(state, batch, offset)
+        if state.transaction_first_offset is not None and not batch.is_transactional:
+            raise InvalidTxnStateError(
+                f"Expected transactional write from producer {batch.producer_id} at offset {offset} "
+                f"in partition {self._partition}"
+            )
+
+    def _check_epoch(self, state: ProducerState, epoch: int, offset: int) -> None:
+        if epoch < state.epoch:
+            raise self._old_epoch(state, epoch, offset)
+
+    def _old_epoch(self, state: ProducerState, epoch: int, offset: int) -> InvalidProducerEpochError:
+        return InvalidProducerEpochError(
+            f"Epoch of producer {state.producer_id} at offset {offset} in {self._partition} is {epoch}; "
+            f"the last seen epoch is {state.epoch}"
+        )
+
+    def _check_sequence(self, state: ProducerState, batch: Batch, offset: int) -> None:
+        sequence = batch.base_sequence
+        if batch.producer_epoch != state.epoch:
+            if sequence != 0 and state.epoch != NO_EPOCH:
+                raise OutOfOrderSequenceNumberError(
+                    f"Invalid sequence number for new epoch of producer {batch.producer_id} at offset {offset} in "
+                    f"partition {self._partition}: {batch.producer_epoch} (request epoch), {sequence} "
+                    f"(seq. number), {state.epoch} (current producer epoch)"
+                )
+        elif state.epoch != NO_EPOCH and not _follows(state.last_sequence, sequence):
+            raise OutOfOrderSequenceNumberError(
+                f"Out of order sequence number for producer {batch.producer_id} at offset {offset} in partition "
+                f"{self._partition}: {sequence} (incoming seq. number), {state.last_sequence} "
+                "(current end sequence number)"
+            )
+
+    def check_marker(self, batch: Batch, marker: Marker, offset: int, transaction_version: int) -> None:
+        """Whether a leader may append a coordinator's marker at `offset`."""
+        state = self._states.get(batch.producer_id)
+        if state is None:
+            return
+        epoch = batch.producer_epoch
+        if transaction_version >= _TRANSACTIONS_V2:
+            # Each transaction has an epoch of its own, and its end the next one (KIP-890). The same marker may
+            # come again; and at the largest epoch there is no next one.
+            again = state.transaction_first_offset is None or epoch == _LARGEST_EPOCH
+            if epoch < state.epoch or (epoch == state.epoch and not again):
+                raise self._old_epoch(state, epoch, offset)
+        else:
+            self._check_epoch(state, epoch, offset)
+        if marker.coordinator_epoch < state.coordinator_epoch:
+            raise TransactionCoordinatorFencedError(
+                f"Invalid coordinator epoch for producerId {batch.producer_id} at offset {offset} in partition "
+                f"{self._partition}: {marker.coordinator_epoch} (zombie), {state.coordinator_epoch} (current)"
+            )
+
+    def record(self, batch: Batch, marker: Marker | None, aborted: AbortedIndex) -> None:
+        """A batch has been appended to the segment that has the index `aborted`."""
+        if batch.has_producer_id:
+            entry = self.update(batch, marker)
+            if entry is not None:
+                aborted.append(entry)
+
+    def update(self, batch: Batch, marker: Marker | None = None) -> AbortedTransaction | None:
+        """A producer's batch has been appended; the transaction that it aborts, if it is such a marker."""
+        state = self._state(batch)
+        if batch.is_control:
+            return None if marker is None else self._end_transaction(state, batch, marker)
+        state.batches.append(_remember(batch))
+        state.last_timestamp = batch.max_timestamp
+        if batch.is_transactional and state.transaction_first_offset is None:
+            state.transaction_first_offset = batch.base_offset
+            self.transactions.begin(batch.producer_id, batch.base_offset)
+        return None
+
+    def _end_transaction(
+        self, state: ProducerState, batch: Batch, marker: Marker
+    ) -> AbortedTransaction | None:
+        first_offset = state.transaction_first_offset
+        state.coordinator_epoch = marker.coordinator_epoch
+        state.last_timestamp = marker.timestamp
+        state.transaction_first_offset = None
+        # A transaction without data in this partition changes nothing for its readers.
+        if first_offset is None:
+            return None
+        completed = Completed(batch.producer_id, first_offset, batch.base_offset)
+        stable = self.transactions.stable_after(completed)
+        self.transactions.complete(completed)
+        return AbortedTransaction(*completed, stable) if marker.is_abort else None
+
+    def _state(self, batch: Batch) -> ProducerState:
+        state = self._states.get(batch.producer_id)
+        if state is None:
+            state = self._states[batch.producer_id] = ProducerState(batch.producer_id)
+        state.advance_epoch(batch.producer_epoch)
+        return state
+
+    def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether the log has data of a transaction of this producer and epoch without a marker behind it."""
+        state = self._states.get(producer_id)
+        return state is not None and state.transaction_first_offset is not None and state.epoch == epoch
+
+    def expire(self, now_ms: int) -> None:
+        """Forgets who has not written for long and has no transaction open (producer.id.expiration.ms)."""
+        for producer_id, state in list(self._states.items()):
+            idle_ms = now_ms - state.last_timestamp
+            if state.transaction_first_offset is None and idle_ms >= self.expiration_ms:
+                del self._states[producer_id]
+
+    def reset(self, states: list[ProducerState]) -> None:
+        """Forgets everything and begins with what a snapshot says."""
+        self._states = {state.producer_id: state for state in states}
+        self.transactions.clear()
+        opened = [
+            (state.transaction_first_offset, state.producer_id)
+            for state in states
+            if state.transaction_first_offset is not None
+        ]
+        for first_offset, producer_id in sorted(opened):
+            self.transactions.begin(producer_id, first_offset)
+
+
+def _remember(batch: Batch) -> RememberedBatch:
+    return RememberedBatch(
+        batch.base_sequence, batch.last_sequence, batch.base_offset, batch.last_offset, batch.max_timestamp
+    )
+
+
+def _follows(last: int, following: int) -> bool:
+    return following == last + 1 or (following == 0 and last == LARGEST_SEQUENCE)

@@ -1,0 +1,141 @@
+"""What a leader changes in a producer's batch: its offsets, its epoch, and if need be its times and its codec.
+
+Offsets and leader epoch lie before the checksum's range, and are written over what the producer sent. Whatever else
+changes costs a new checksum; another codec costs a new batch.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from ottla._native import crc32c
+from ottla.broker.log.batch import (
+    APPEND_TIME,
+    CODEC,
+    CONTROL,
+    DELETE_HORIZON,
+    TRANSACTIONAL,
+    Batch,
+    read_header,
+)
+from ottla.broker.log.config import LogConfig
+from ottla.broker.log.validation import Inspected
+from ottla.errors import UnknownServerError
+from ottla.wire.batches import BATCH_OVERHEAD, LOG_OVERHEAD, encode_batch
+from ottla.wire.compression import Compression, compress
+from ottla.wire.primitives import Buffer
+from ottla.wire.records import decode_fetch
+
+_LENGTH: Final = struct.Struct(">i")
+_LENGTH_AT: Final = 8
+_EPOCH: Final = struct.Struct(">i")
+_EPOCH_AT: Final = 12
+_CRC: Final = struct.Struct(">I")
+_CRC_AT: Final = 17
+_ATTRIBUTES: Final = struct.Struct(">h")
+_ATTRIBUTES_AT: Final = 21
+_MAX_TIMESTAMP: Final = struct.Struct(">q")
+_MAX_TIMESTAMP_AT: Final = 35
+_OFFSET: Final = struct.Struct(">q")
+
+_KNOWN_ATTRIBUTES: Final = CODEC | TRANSACTIONAL | CONTROL | DELETE_HORIZON
+_CODECS: Final = {"uncompressed": Compression.NONE} | {
+    codec.name.lower(): codec for codec in Compression if codec is not Compression.NONE
+}
+
+
+def for_topic(inspected: Inspected, config: LogConfig, now_ms: int) -> bytearray | memoryview:
+    """The batch as the topic's log has it, but for its offsets: with its codec, and its kind of timestamps."""
+    batch = inspected.batch
+    codec = _target_codec(batch, config)
+    if codec != batch.codec:
+        data: bytearray | memoryview = _recompressed(inspected, codec, _level(codec, config))
+        batch = read_header(data)
+    elif batch.codec != Compression.NONE and not inspected.offsets_are_dense:
+        # Kafka would build such a batch anew, and fails, as it has not kept its keys and values.
+        raise UnknownServerError("The offsets of the compressed records are not consecutive")
+    else:
+        data = _writable(inspected.data)
+    if config.uses_append_time:
+        _set_timestamps(data, batch, APPEND_TIME, now_ms)
+    else:
+        _set_timestamps(data, batch, 0, inspected.max_timestamp)
+    return data
+
+
+def place(data: bytearray | memoryview, base_offset: int, leader_epoch: int) -> Batch:
+    """Gives the batch its offsets and its epoch; its header as it is now."""
+    _OFFSET.pack_into(data, 0, base_offset)
+    _EPOCH.pack_into(data, _EPOCH_AT, leader_epoch)
+    return read_header(data)
+
+
+def _writable(data: Buffer) -> bytearray | memoryview:
+    if isinstance(data, bytearray):
+        return data
+    if isinstance(data, memoryview) and not data.readonly:
+        return data
+    return bytearray(data)
+
+
+def _set_timestamps(data: bytearray | memoryview, batch: Batch, kind: int, max_timestamp: int) -> None:
+    """Writes the kind of timestamps and the largest one, if they are not what the producer wrote."""
+    if batch.attributes & APPEND_TIME == kind and batch.max_timestamp == max_timestamp:
+        return
+    _ATTRIBUTES.pack_into(data, _ATTRIBUTES_AT, batch.attributes & _KNOWN_ATTRIBUTES | kind)
+    _MAX_TIMESTAMP.pack_into(data, _MAX_TIMESTAMP_AT, max_timestamp)
+    _seal(data)
+
+
+def _seal(data: bytearray | memoryview) -> None:
+    _CRC.pack_into(data, _CRC_AT, crc32c(memoryview(data)[_ATTRIBUTES_AT:]))
+
+
+def _target_codec(batch: Batch, config: LogConfig) -> int:
+    """compression.type of the topic; control records stay as they are written."""
+    if config.compression_type == "producer" or batch.is_control:
+        return batch.codec
+    return _CODECS[config.compression_type]
+
+
+def _level(codec: int, config: LogConfig) -> int | None:
+    levels = {
+        Compression.GZIP: config.compression_gzip_level,
+        Compression.LZ4: config.compression_lz4_level,
+        Compression.ZSTD: config.compression_zstd_level,
+    }
+    return levels.get(Compression(codec))
+
+
+def _recompressed(inspected: Inspected, codec: int, level: int | None) -> bytearray:
+    if not inspected.offsets_are_dense:
+        return _renumbered(inspected, codec, level)
+    data = bytearray(memoryview(inspected.data)[:BATCH_OVERHEAD])
+    data += compress(codec, inspected.plain, level)
+    attributes = inspected.batch.attributes & _KNOWN_ATTRIBUTES & ~CODEC | codec
+    _LENGTH.pack_into(data, _LENGTH_AT, len(data) - LOG_OVERHEAD)
+    _ATTRIBUTES.pack_into(data, _ATTRIBUTES_AT, attributes)
+    _MAX_TIMESTAMP.pack_into(data, _MAX_TIMESTAMP_AT, inspected.max_timestamp)
+    _seal(data)
+    return data
+
+
+def _renumbered(inspected: Inspected, codec: int, level: int | None) -> bytearray:
+    """The records with consecutive offsets: what Kafka makes of them when it writes a batch anew."""
+    batch = inspected.batch
+    records = decode_fetch(inspected.data, "", 0, control=True, check_crc=False)
+    return bytearray(
+        encode_batch(
+            [
+                (index, record.timestamp, record.key, record.value, record.headers)
+                for index, record in enumerate(records)
+            ],
+            codec=codec,
+            level=level,
+            transactional=batch.is_transactional,
+            producer_id=batch.producer_id,
+            producer_epoch=batch.producer_epoch,
+            base_sequence=batch.base_sequence,
+        )
+    )

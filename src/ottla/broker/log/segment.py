@@ -1,0 +1,292 @@
+"""One segment of a log: a file of batches, and the indexes beside it.
+
+Knows positions and sizes, and nothing of producers, leaders or retention. Offsets are found through the index and
+a short walk over the headers behind its entry; no search reads more than about one index interval.
+
+Invariant: the file is a sequence of whole batches with growing offsets, none of them below the base offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from ottla._native import crc32c
+from ottla.broker.log.batch import NO_TIMESTAMP, Batch, Place, contiguous, read_header, walk, walk_headers
+from ottla.broker.log.config import LogConfig
+from ottla.broker.log.fs import FileSystem
+from ottla.broker.log.index import LARGEST_RELATIVE_OFFSET, CorruptIndexError, OffsetIndex, TimeIndex
+from ottla.broker.log.transactions import AbortedIndex
+from ottla.wire.batches import BATCH_OVERHEAD
+from ottla.wire.primitives import Buffer
+from ottla.wire.records import Records, decode_fetch
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+ABORTED_INDEX_SUFFIX: Final = ".txnindex"
+SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, ABORTED_INDEX_SUFFIX)
+
+
+class Span(NamedTuple):
+    """Whole batches between two positions."""
+
+    start: int
+    end: int
+    next_offset: int
+    is_cut: bool
+    """There is more that might be read, but not in so few bytes."""
+
+
+class TimestampedOffset(NamedTuple):
+    """A record that was looked for by its time."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class Segment:
+    """A segment that is open."""
+
+    def __init__(
+        self, fs: FileSystem, directory: str, base_offset: int, config: LogConfig, now_ms: int
+    ) -> None:
+        path = f"{directory}/{base_offset:020d}"
+        self._fs = fs
+        self.path = path
+        self._log = fs.open(path + LOG_SUFFIX)
+        self._offsets = OffsetIndex(fs, path + INDEX_SUFFIX, base_offset)
+        self._times = TimeIndex(fs, path + TIME_INDEX_SUFFIX, base_offset)
+        self.aborted = AbortedIndex(fs, path + ABORTED_INDEX_SUFFIX)
+        self.config = config
+        self.base_offset = base_offset
+        self.next_offset = base_offset
+        self.max_timestamp = NO_TIMESTAMP
+        self._max_timestamp_offset = base_offset
+        self._first_timestamp: int | None = None
+        self.created_ms = now_ms
+        self._modified_ms = now_ms
+        self._unindexed = 0
+
+    @property
+    def size(self) -> int:
+        return self._log.size
+
+    @property
+    def largest_timestamp(self) -> int:
+        """Of its records, or when it was last written to, if they have none."""
+        return self.max_timestamp if self.max_timestamp > NO_TIMESTAMP else self._modified_ms
+
+    # Writing
+
+    def append(self, data: Buffer, batches: Sequence[Batch], now_ms: int) -> None:
+        """Writes `batches`, of which `data` consists; the segment may keep `data` itself."""
+        position = self._log.append(data)
+        self._modified_ms = now_ms
+        for batch in batches:
+            self.note(position, batch)
+            position += batch.size
+
+    def note(self, position: int, batch: Batch) -> None:
+        """Enters a batch, which is in the file, into the indexes."""
+        if position == 0:
+            self._first_timestamp = batch.max_timestamp
+        if batch.max_timestamp > self.max_timestamp:
+            self.max_timestamp = batch.max_timestamp
+            self._max_timestamp_offset = batch.last_offset
+        if self._unindexed > self.config.index_interval_bytes:
+            self._offsets.append(batch.last_offset, position)
+            self._times.append(self.max_timestamp, self._max_timestamp_offset)
+            self._unindexed = 0
+        self._unindexed += batch.size
+        self.next_offset = batch.next_offset
+
+    def should_roll(self, size: int, batch: Batch, now_ms: int) -> bool:
+        """Whether `size` more bytes, of which `batch` is the last, belong into a new segment."""
+        config = self.config
+        if batch.last_offset - self.base_offset > LARGEST_RELATIVE_OFFSET:
+            return True
+        if not self._log.size:
+            return False
+        return (
+            self._log.size > config.segment_bytes - size
+            or self._waited_ms(batch.max_timestamp, now_ms) > config.segment_ms - self._jitter_ms()
+            or self._offsets.is_full(config.segment_index_bytes)
+            or self._times.is_full(config.segment_index_bytes)
+        )
+
+    def _waited_ms(self, timestamp: int, now_ms: int) -> int:
+        """How long it has been the active one: by the times of its records, where they have any."""
+        if self._first_timestamp is None:
+            self._first_timestamp = read_header(contiguous(self._log, 0, BATCH_OVERHEAD)).max_timestamp
+        if self._first_timestamp > NO_TIMESTAMP:
+            return timestamp - self._first_timestamp
+        return now_ms - self.created_ms
+
+    def _jitter_ms(self) -> int:
+        """What keeps segments from rolling all at once: another number for each, the same in every run."""
+        largest = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        return crc32c(self.path.encode()) % largest if largest > 0 else 0
+
+    def seal(self) -> None:
+        """It will not grow any more, or not before it is opened again."""
+        self._times.append(self.max_timestamp, self._max_timestamp_offset)
+        self.flush()
+
+    def flush(self) -> None:
+        self._log.flush()
+        self._offsets.flush()
+        self._times.flush()
+        self.aborted.flush()
+
+    def close(self) -> None:
+        self._log.close()
+        self._offsets.close()
+        self._times.close()
+        self.aborted.close()
+
+    def remove(self) -> None:
+        """Takes its files away. Whoever has read from it keeps what was read."""
+        self.close()
+        for suffix in SUFFIXES:
+            if self._fs.exists(self.path + suffix):
+                self._fs.remove(self.path + suffix)
+
+    # Reading
+
+    def locate(self, offset: int) -> Place | None:
+        """The first batch that ends at `offset` or behind it."""
+        if offset >= self.next_offset:
+            return None
+        for place in walk(self._log, self._offsets.lookup(offset), self._log.size):
+            if place.last_offset >= offset:
+                return place
+        return None
+
+    def span(self, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool) -> Span | None:
+        """The batches from the one with `offset` on, all below `upper_offset`; None if there are none.
+
+        In `max_bytes`, unless the first is larger and `at_least_one` is to be had.
+        """
+        first = self.locate(offset)
+        if first is None or first.last_offset >= upper_offset:
+            return None
+        excluded = self.locate(upper_offset)
+        end = self._log.size if excluded is None else excluded.position
+        next_offset = self.next_offset if excluded is None else min(excluded.base_offset, upper_offset)
+        if end - first.position <= max_bytes:
+            return Span(first.position, end, next_offset, False)
+        if first.size > max_bytes:
+            if not at_least_one:
+                return Span(first.position, first.position, offset, True)
+            return Span(first.position, first.end, first.last_offset + 1, True)
+        last = self._last_before(first, first.position + max_bytes)
+        return Span(first.position, last.end, last.last_offset + 1, True)
+
+    def _last_before(self, first: Place, limit: int) -> Place:
+        """The last batch that ends at `limit` or before it, from `first` on."""
+        last = first
+        for place in walk(self._log, max(self._offsets.last_start_before(limit), first.position), limit):
+            last = place
+        return last
+
+    def read(self, start: int, end: int) -> list[memoryview]:
+        return self._log.read(start, end - start)
+
+    def headers(self, position: int) -> Iterator[tuple[int, Batch]]:
+        """Positions and headers of the whole batches from `position` on."""
+        return walk_headers(self._log, position, self._log.size)
+
+    def batch_at(self, position: int, batch: Batch) -> memoryview:
+        return contiguous(self._log, position, batch.size)
+
+    # Times
+
+    def offset_for_timestamp(self, timestamp: int, start_offset: int) -> TimestampedOffset | None:
+        """The first record at or behind `start_offset` that is not older than `timestamp`."""
+        after = max(self._times.lookup(timestamp), start_offset)
+        for position, batch in walk_headers(self._log, self._offsets.lookup(after), self._log.size):
+            if batch.max_timestamp < timestamp or batch.last_offset < start_offset:
+                continue
+            for record in decode_fetch(
+                self.batch_at(position, batch), "", 0, offset=start_offset, control=True
+            ):
+                if record.timestamp >= timestamp:
+                    return TimestampedOffset(record.timestamp, record.offset, record.leader_epoch)
+        return None
+
+    def latest_record(self) -> TimestampedOffset | None:
+        """The first of the records with the largest timestamp."""
+        place = self.locate(self._max_timestamp_offset)
+        if place is None:
+            return None
+        for record in self._records(place.position, place.size, place.base_offset):
+            if record.timestamp == self.max_timestamp:
+                return TimestampedOffset(record.timestamp, record.offset, record.leader_epoch)
+        return None
+
+    def _records(self, position: int, size: int, start_offset: int) -> Records:
+        data = contiguous(self._log, position, size)
+        return decode_fetch(data, "", 0, offset=start_offset, control=True, check_crc=False)
+
+    # Opening and cutting
+
+    def load(self) -> None:
+        """Reads the indexes, as far as they fit the file."""
+        self.aborted.load()
+        try:
+            self._offsets.load(self._log.size)
+            self._times.load()
+        except CorruptIndexError:
+            self.forget_from(0, self.base_offset)
+        self._take_indexed_timestamp()
+
+    def complete_index(self, next_offset: int) -> None:
+        """For a segment that has a successor: builds indexes that are not there from the batches."""
+        is_small = self._log.size <= self.config.index_interval_bytes
+        if self._log.size and not (len(self._times) and (is_small or len(self._offsets))):
+            self.forget_from(0, self.base_offset)
+            for position, batch in self.headers(0):
+                self.note(position, batch)
+            self.seal()
+        self.next_offset = next_offset
+
+    def boundary(self, offset: int) -> int | None:
+        """The position between two batches where the first ends, and the second begins, with `offset`."""
+        if offset == self.base_offset:
+            return 0
+        for place in walk(self._log, self._offsets.lookup(offset - 1), self._log.size):
+            if place.last_offset >= offset - 1:
+                return place.end if place.last_offset == offset - 1 else None
+        return None
+
+    def forget_from(self, position: int, offset: int) -> None:
+        """Takes what is at `position`, with `offset` as its first, out of the indexes, but not out of the file."""
+        self._offsets.truncate_to(position)
+        self._times.truncate_to(offset)
+        self.next_offset = offset
+        self._unindexed = position - self._offsets.last_position
+        if position == 0:
+            self._first_timestamp = None
+        self._take_indexed_timestamp()
+        start = self._offsets.lookup(self._max_timestamp_offset)
+        for _, batch in walk_headers(self._log, start, position):
+            if batch.max_timestamp > self.max_timestamp:
+                self.max_timestamp, self._max_timestamp_offset = batch.max_timestamp, batch.last_offset
+
+    def _take_indexed_timestamp(self) -> None:
+        last = self._times.last
+        self.max_timestamp, self._max_timestamp_offset = last or (NO_TIMESTAMP, self.base_offset)
+
+    def cut(self, position: int, offset: int) -> None:
+        """Ends the segment at `position`, where `offset` is to come next."""
+        self.forget_from(position, offset)
+        self.aborted.truncate_to(offset)
+        self._log.truncate(position)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drops every batch that has `offset` or a later one."""
+        place = self.locate(offset)
+        if place is not None:
+            self.cut(place.position, offset)

@@ -1,0 +1,267 @@
+"""What a leader demands of a batch before it appends it: Kafka's LogValidator, and what precedes it.
+
+The order of the checks is that of Apache Kafka 4.3, as it decides which error a client sees; so are the errors,
+where one would have chosen others. What is found once per record is found by compiled code
+(ottla._native.inspect). What a leader changes in a batch is in rewrite.py; sequences and epochs are in producers.py.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from ottla._native import crc32c
+from ottla._native.inspect import inspect
+from ottla.broker.log.batch import CODEC, NO_TIMESTAMP, Batch, read_header
+from ottla.broker.log.config import NEVER, LogConfig
+from ottla.broker.log.producers import Origin
+from ottla.errors import (
+    CorruptMessageError,
+    DecodeError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    MessageTooLargeError,
+    UnknownServerError,
+    UnsupportedCompressionTypeError,
+)
+from ottla.wire.batches import BATCH_OVERHEAD, LOG_OVERHEAD
+from ottla.wire.compression import Compression, decompress
+from ottla.wire.primitives import Buffer
+from ottla.wire.records import DEFAULT_MAX_DECOMPRESSED
+
+ZSTD_SINCE: Final = 7
+"""The version of Produce from which on a batch may be compressed with zstd (KIP-110)."""
+LATEST_PRODUCE: Final = 13
+
+_MAGIC: Final = 2
+_MAGIC_AT: Final = 16
+_SMALLEST_LENGTH: Final = 14
+_LENGTH: Final = struct.Struct(">8xi")
+_ATTRIBUTES_AT: Final = 21
+_ANY_TIME: Final = (-(2**63), 2**63 - 1)
+_SHOWN_ERRORS: Final = 3
+
+Fault = tuple[int, int, bool]
+"""A record that breaks a rule: its index, its timestamp, whether it has a key."""
+
+
+class RecordsRefused:
+    """A refusal that names records: INVALID_RECORD or INVALID_TIMESTAMP. Its message is for the client, too."""
+
+    record_errors: list[tuple[int, str]]
+
+
+class RefusedRecordsError(RecordsRefused, InvalidRecordError):
+    """Some records break a rule of the topic."""
+
+
+class RefusedTimestampsError(RecordsRefused, InvalidTimestampError):
+    """Some records have timestamps that the topic does not take."""
+
+
+class Inspected(NamedTuple):
+    """A batch that may be appended, and what a look at its records has shown."""
+
+    data: Buffer
+    batch: Batch
+    plain: Buffer
+    """The records, decompressed."""
+    max_timestamp: int
+    offsets_are_dense: bool
+    """The offset deltas are 0, 1, 2, ..."""
+
+
+def inspect_batch(
+    records: Buffer, config: LogConfig, origin: Origin, now_ms: int, partition: str, version: int
+) -> Inspected:
+    """The one batch in `records`, if a leader may append it; raises what Kafka answers if not."""
+    data = only_batch(records, version)
+    batch = read_header(data)
+    _check_batch(data, batch, config, origin, partition)
+    if origin is Origin.CLIENT:
+        _check_client_batch(batch, partition)
+    plain = _decompressed(data, batch)
+    earliest, latest = _time_range(batch, config, now_ms)
+    try:
+        dense, max_timestamp, faults = inspect(
+            plain,
+            batch.record_count,
+            batch.base_timestamp,
+            earliest=earliest,
+            latest=latest,
+            keys_required=config.compact,
+        )
+    except DecodeError as error:
+        raise InvalidRecordError(f"{error} in topic partition {partition}") from None
+    if batch.has_append_time:
+        max_timestamp = batch.max_timestamp
+        faults = _append_time_faults(batch, faults, config, now_ms)
+    if faults:
+        _refuse(batch, faults, config, now_ms, partition)
+    return Inspected(data, batch, plain, max_timestamp, dense)
+
+
+def only_batch(records: Buffer, version: int = LATEST_PRODUCE) -> Buffer:
+    """What every Produce request has to keep to, whatever the topic: exactly one batch, of magic 2."""
+    sizes = _sizes(records)
+    if not sizes:
+        raise InvalidRecordError(
+            f"Produce requests with version {version} must have at least one record batch per partition"
+        )
+    if records[_MAGIC_AT] != _MAGIC:
+        raise InvalidRecordError(
+            f"Produce requests with version {version} are only allowed to contain record batches with magic "
+            f"version {_MAGIC}"
+        )
+    if version < ZSTD_SINCE and records[_ATTRIBUTES_AT + 1] & CODEC == Compression.ZSTD:
+        raise UnsupportedCompressionTypeError(
+            f"Produce requests with version {version} are not allowed to use ZStandard compression"
+        )
+    if len(sizes) > 1:
+        raise InvalidRecordError(
+            f"Produce requests with version {version} are only allowed to contain exactly one record batch per "
+            "partition"
+        )
+    if sizes[0] < BATCH_OVERHEAD:
+        raise CorruptMessageError(
+            f"Record batch is corrupt (the size {sizes[0]} is smaller than the minimum allowed overhead "
+            f"{BATCH_OVERHEAD})"
+        )
+    return records if sizes[0] == len(records) else memoryview(records)[: sizes[0]]
+
+
+def _sizes(records: Buffer) -> list[int]:
+    """Of the whole batches; a part of one behind them does not count."""
+    sizes: list[int] = []
+    left = len(records)
+    position = 0
+    while left > LOG_OVERHEAD:
+        (length,) = _LENGTH.unpack_from(records, position)
+        if length < _SMALLEST_LENGTH:
+            raise CorruptMessageError(
+                f"Record size {length} is less than the minimum record overhead ({_SMALLEST_LENGTH})"
+            )
+        if left > _MAGIC_AT and records[position + _MAGIC_AT] > _MAGIC:
+            raise CorruptMessageError(f"Invalid magic found in record: {records[position + _MAGIC_AT]}")
+        size = length + LOG_OVERHEAD
+        if left < size:
+            break
+        sizes.append(size)
+        position += size
+        left -= size
+    return sizes
+
+
+def _check_batch(data: Buffer, batch: Batch, config: LogConfig, origin: Origin, partition: str) -> None:
+    if origin is Origin.CLIENT and batch.base_offset != 0:
+        raise InvalidRecordError(
+            f"The baseOffset of the record batch in the append to {partition} should be 0, "
+            f"but it is {batch.base_offset}"
+        )
+    check_size(batch.size, config, partition)
+    if crc32c(memoryview(data)[_ATTRIBUTES_AT:]) != batch.crc:
+        raise CorruptMessageError(
+            f"Record is corrupt (stored crc = {batch.crc}) in topic partition {partition}."
+        )
+    if batch.codec > Compression.ZSTD:
+        # Kafka has no better error for a codec that it does not know.
+        raise UnknownServerError(f"Unknown compression type id: {batch.codec}")
+
+
+def check_size(size: int, config: LogConfig, partition: str) -> None:
+    if size > config.max_message_bytes:
+        raise MessageTooLargeError(
+            f"The record batch size in the append to {partition} is {size} bytes which exceeds the maximum "
+            f"configured value of {config.max_message_bytes}."
+        )
+
+
+def _check_client_batch(batch: Batch, partition: str) -> None:
+    """What is left to brokers themselves, and what no producer may get wrong."""
+    count, where = batch.record_count, f"in topic partition {partition}"
+    offsets = f"[{batch.base_offset}, {batch.last_offset}]"
+    if batch.last_offset_delta < 0:
+        raise InvalidRecordError(f"Batch has an invalid offset range: {offsets} {where}")
+    if count <= 0:
+        raise InvalidRecordError(f"Invalid reported count for record batch: {count} {where}")
+    if batch.last_offset_delta + 1 != count:
+        raise InvalidRecordError(
+            f"Inconsistent batch offset range {offsets} and count of records {count} {where}"
+        )
+    if batch.is_control:
+        raise InvalidRecordError(f"Clients are not allowed to write control records {where}")
+    if batch.has_producer_id and batch.base_sequence < 0:
+        raise InvalidRecordError(
+            f"Invalid sequence number {batch.base_sequence} in record batch with producerId "
+            f"{batch.producer_id} {where}"
+        )
+
+
+def _decompressed(data: Buffer, batch: Batch) -> Buffer:
+    payload = memoryview(data)[BATCH_OVERHEAD:]
+    if batch.codec == Compression.NONE or not batch.record_count:
+        return payload
+    try:
+        return decompress(batch.codec, payload, DEFAULT_MAX_DECOMPRESSED)
+    except DecodeError as error:
+        # Kafka has no better error for bytes that its codec cannot read.
+        raise UnknownServerError(f"Failed to decompress record stream: {error}") from None
+
+
+def _time_range(batch: Batch, config: LogConfig, now_ms: int) -> tuple[int, int]:
+    """What the timestamps of the records have to be in; those of a batch with append time are its own."""
+    if config.uses_append_time or batch.has_append_time:
+        return _ANY_TIME
+    return _accepted_range(config, now_ms)
+
+
+def _accepted_range(config: LogConfig, now_ms: int) -> tuple[int, int]:
+    before, after = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
+    earliest = _ANY_TIME[0] if before == NEVER else now_ms - before
+    return earliest, min(now_ms + after, _ANY_TIME[1])
+
+
+def _append_time_faults(
+    batch: Batch, faults: Sequence[Fault], config: LogConfig, now_ms: int
+) -> Sequence[Fault]:
+    """A producer that claims to be the log gives all records one timestamp: all are in order, or none."""
+    earliest, latest = _accepted_range(config, now_ms)
+    timestamp = batch.max_timestamp
+    if not config.uses_append_time and timestamp != NO_TIMESTAMP and earliest <= timestamp <= latest:
+        return faults
+    keyless = {index for index, _, has_key in faults if not has_key}
+    return [(index, timestamp, index not in keyless) for index in range(batch.record_count)]
+
+
+def _refuse(batch: Batch, faults: Sequence[Fault], config: LogConfig, now_ms: int, partition: str) -> None:
+    errors = [(fault[0], _describe(batch, fault, config, now_ms, partition)) for fault in faults]
+    error: RefusedTimestampsError | RefusedRecordsError
+    if any(has_key or not config.compact for _, _, has_key in faults):
+        error = RefusedTimestampsError("One or more records have been rejected due to invalid timestamp")
+    else:
+        shown = ", ".join(
+            f"RecordError(batchIndex={index}, message='{message}')"
+            for index, message in errors[:_SHOWN_ERRORS]
+        )
+        error = RefusedRecordsError(
+            f"One or more records have been rejected due to {len(errors)} record errors in total, and only "
+            f"showing the first three errors at most: [{shown}]"
+        )
+    error.record_errors = errors
+    raise error
+
+
+def _describe(batch: Batch, fault: Fault, config: LogConfig, now_ms: int, partition: str) -> str:
+    index, timestamp, has_key = fault
+    if config.compact and not has_key:
+        return f"Compacted topic cannot accept message without key in topic partition {partition}"
+    if batch.has_append_time and (config.uses_append_time or timestamp == NO_TIMESTAMP):
+        return (
+            f"Invalid timestamp type in message with offset {index}, timestamp {timestamp}. Producer should not "
+            "set timestamp type to LogAppendTime."
+        )
+    return (
+        f"Timestamp {timestamp} of message with offset {index} is out of range. The timestamp should be within "
+        f"[{now_ms - config.message_timestamp_before_max_ms}, {now_ms + config.message_timestamp_after_max_ms}]"
+    )

@@ -1,0 +1,259 @@
+"""What one node knows about the cluster, after replaying the metadata log up to some offset.
+
+Nodes and the controller keep one each and never share it: a node that has fetched less sees an older cluster,
+as in Kafka. Whether a record makes sense was decided when it was written; here it is only applied.
+
+Invariant: two images that applied the same records are equal. Partitions and brokers are values that are
+replaced, not changed, so a reader may keep one over an await.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from ottla.broker.metadata.delta import Delta
+from ottla.broker.metadata.records import (
+    NO_LEADER,
+    BrokerChange,
+    Config,
+    FeatureLevel,
+    Listener,
+    MetadataRecord,
+    Partition,
+    PartitionChange,
+    ProducerIds,
+    RegisterBroker,
+    RemoveTopic,
+    SupportedFeature,
+    Topic,
+    UnregisterBroker,
+)
+from ottla.wire import Uuid
+
+# Of ConfigResource.Type.
+TOPIC_RESOURCE: Final = 2
+BROKER_RESOURCE: Final = 4
+
+_NO_CONFIGS: Final[Mapping[str, str]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerImage:
+    """A registered broker; `epoch` tells its incarnations apart."""
+
+    id: int
+    epoch: int
+    incarnation_id: Uuid
+    listeners: tuple[Listener, ...]
+    rack: str | None
+    fenced: bool
+    in_controlled_shutdown: bool
+    features: tuple[SupportedFeature, ...]
+    registration_offset: int
+    """Where its registration stands in the log: a broker that has read it may be unfenced."""
+
+    @property
+    def alive(self) -> bool:
+        """Clients are told of it."""
+        return not self.fenced
+
+    @property
+    def active(self) -> bool:
+        """It may lead partitions: alive, and not about to leave."""
+        return not self.fenced and not self.in_controlled_shutdown
+
+    @property
+    def host(self) -> str:
+        return self.listeners[0].host if self.listeners else ""
+
+    @property
+    def port(self) -> int:
+        return self.listeners[0].port if self.listeners else -1
+
+    def listener(self, name: str) -> Listener | None:
+        return next((listener for listener in self.listeners if listener.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionImage:
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    recovering: bool = False
+    """The leader comes from an unclean election and has not yet made its log whole (KIP-704)."""
+
+    @property
+    def has_leader(self) -> bool:
+        return self.leader != NO_LEADER
+
+    @property
+    def preferred_leader(self) -> int:
+        return self.replicas[0]
+
+    @property
+    def is_reassigning(self) -> bool:
+        return bool(self.adding or self.removing)
+
+    def merge(self, change: PartitionChange) -> PartitionImage:
+        """This partition after a change, with the epochs that KRaft gives it."""
+        return PartitionImage(
+            replicas=self.replicas if change.replicas is None else change.replicas,
+            isr=self.isr if change.isr is None else change.isr,
+            leader=self.leader if change.leader is None else change.leader,
+            leader_epoch=self.leader_epoch + (change.leader is not None),
+            partition_epoch=self.partition_epoch + 1,
+            adding=self.adding if change.adding is None else change.adding,
+            removing=self.removing if change.removing is None else change.removing,
+            recovering=self.recovering if change.recovering is None else change.recovering,
+        )
+
+
+@dataclass(slots=True)
+class TopicImage:
+    name: str
+    id: Uuid
+    partitions: dict[int, PartitionImage] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class MetadataImage:
+    """Everything, by the keys that requests ask with. Read it as you like; only `apply` changes it."""
+
+    offset: int = -1
+    """Of the last record applied; the log has no gaps."""
+    brokers: dict[int, BrokerImage] = field(default_factory=dict)
+    topics: dict[str, TopicImage] = field(default_factory=dict)
+    topics_by_id: dict[Uuid, TopicImage] = field(default_factory=dict)
+    configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
+    features: dict[str, int] = field(default_factory=dict)
+    next_producer_id: int = 0
+
+    def apply_all(self, records: Iterable[MetadataRecord]) -> Delta:
+        """Applies a run of records; what it changed."""
+        delta = Delta()
+        for record in records:
+            self.apply(record, delta)
+        return delta
+
+    def apply(self, record: MetadataRecord, delta: Delta | None = None) -> None:
+        """Applies the record at `offset + 1`."""
+        delta = Delta() if delta is None else delta
+        self.offset += 1
+        match record:
+            case PartitionChange():
+                self._change_partition(record, delta)
+            case Partition():
+                self._add_partition(record, delta)
+            case Topic():
+                topic = TopicImage(record.name, record.topic_id)
+                self.topics[topic.name] = self.topics_by_id[topic.id] = topic
+                delta.note_topic(topic.id, topic.name)
+            case RemoveTopic():
+                self._remove_topic(record, delta)
+            case RegisterBroker():
+                self._register(record)
+                delta.brokers[record.broker_id] = None
+            case BrokerChange():
+                self._change_broker(record)
+                delta.brokers[record.broker_id] = None
+            case UnregisterBroker():
+                del self.brokers[record.broker_id]
+                delta.brokers[record.broker_id] = None
+            case Config():
+                self._configure(record)
+                delta.configs[record.resource_type, record.resource_name] = None
+            case ProducerIds():
+                self.next_producer_id = record.next_producer_id
+                delta.producer_ids = True
+            case FeatureLevel():
+                self._set_feature(record)
+                delta.features[record.name] = None
+
+    def config_overrides(self, resource_type: int, resource_name: str) -> Mapping[str, str]:
+        """What has been set for one resource, as text; resource "" of BROKER_RESOURCE is every broker's default."""
+        return self.configs.get((resource_type, resource_name), _NO_CONFIGS)
+
+    def partition(self, topic: str, index: int) -> PartitionImage | None:
+        known = self.topics.get(topic)
+        return None if known is None else known.partitions.get(index)
+
+    def is_active(self, broker_id: int) -> bool:
+        broker = self.brokers.get(broker_id)
+        return broker is not None and broker.active
+
+    def alive_brokers(self) -> list[BrokerImage]:
+        """By id."""
+        return [broker for _, broker in sorted(self.brokers.items()) if broker.alive]
+
+    def all_partitions(self) -> Iterator[tuple[TopicImage, int, PartitionImage]]:
+        for topic in self.topics.values():
+            for index, partition in topic.partitions.items():
+                yield topic, index, partition
+
+    def _add_partition(self, record: Partition, delta: Delta) -> None:
+        topic = self.topics_by_id[record.topic_id]
+        new = PartitionImage(
+            record.replicas, record.isr, record.leader, record.leader_epoch, record.partition_epoch
+        )
+        delta.note_partition(topic.name, topic.id, record.index, None, new)
+        topic.partitions[record.index] = new
+
+    def _change_partition(self, record: PartitionChange, delta: Delta) -> None:
+        topic = self.topics_by_id[record.topic_id]
+        old = topic.partitions[record.index]
+        new = topic.partitions[record.index] = old.merge(record)
+        delta.note_partition(topic.name, topic.id, record.index, old, new)
+
+    def _remove_topic(self, record: RemoveTopic, delta: Delta) -> None:
+        topic = self.topics_by_id.pop(record.topic_id)
+        del self.topics[topic.name]
+        if self.configs.pop((TOPIC_RESOURCE, topic.name), None) is not None:
+            delta.configs[TOPIC_RESOURCE, topic.name] = None
+        for index, partition in topic.partitions.items():
+            delta.note_partition(topic.name, topic.id, index, partition, None)
+        delta.note_removal(topic.id, topic.name)
+
+    def _register(self, record: RegisterBroker) -> None:
+        self.brokers[record.broker_id] = BrokerImage(
+            id=record.broker_id,
+            epoch=record.broker_epoch,
+            incarnation_id=record.incarnation_id,
+            listeners=record.listeners,
+            rack=record.rack,
+            fenced=record.fenced,
+            in_controlled_shutdown=record.in_controlled_shutdown,
+            features=record.features,
+            registration_offset=self.offset,
+        )
+
+    def _change_broker(self, record: BrokerChange) -> None:
+        broker = self.brokers[record.broker_id]
+        if record.fenced is not None:
+            broker = replace(broker, fenced=record.fenced)
+        if record.in_controlled_shutdown is not None:
+            broker = replace(broker, in_controlled_shutdown=record.in_controlled_shutdown)
+        self.brokers[record.broker_id] = broker
+
+    def _configure(self, record: Config) -> None:
+        key = (record.resource_type, record.resource_name)
+        overrides = dict(self.configs.get(key, _NO_CONFIGS))
+        if record.value is None:
+            overrides.pop(record.name, None)
+        else:
+            overrides[record.name] = record.value
+        if overrides:
+            self.configs[key] = overrides
+        else:
+            self.configs.pop(key, None)
+
+    def _set_feature(self, record: FeatureLevel) -> None:
+        if record.level:
+            self.features[record.name] = record.level
+        else:
+            self.features.pop(record.name, None)

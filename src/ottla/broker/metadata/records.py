@@ -1,0 +1,217 @@
+"""The records of the metadata log: what the controller has decided, one small fact each.
+
+They follow KRaft's records in name and meaning, but their bytes are ours: JSON with a type and a version, the
+value of an ordinary Kafka record. What the facts add up to is in image.py.
+
+Invariant: `decode(encode(record)) == record`, and a record never changes once it is made.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, Final, TypeAlias
+
+from ottla.errors import DecodeError
+from ottla.wire import Uuid
+
+NO_LEADER: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Where a broker serves, under one listener name."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SupportedFeature:
+    """The levels of a feature that a broker can run at."""
+
+    name: str
+    min_version: int
+    max_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterBroker:
+    """A broker, or a new incarnation of one, has asked to be part of the cluster."""
+
+    broker_id: int
+    broker_epoch: int
+    incarnation_id: Uuid
+    listeners: tuple[Listener, ...]
+    rack: str | None = None
+    fenced: bool = True
+    in_controlled_shutdown: bool = False
+    features: tuple[SupportedFeature, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerChange:
+    """A registration changes; None leaves a field as it is."""
+
+    broker_id: int
+    broker_epoch: int
+    fenced: bool | None = None
+    in_controlled_shutdown: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterBroker:
+    broker_id: int
+    broker_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    name: str
+    topic_id: Uuid
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveTopic:
+    """Takes the topic's partitions and configs with it."""
+
+    topic_id: Uuid
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A new partition, whole."""
+
+    topic_id: Uuid
+    index: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int = 0
+    partition_epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChange:
+    """A partition changes; None leaves a field as it is.
+
+    Epochs are not written down: every change raises the partition epoch, and one that names a leader, be it the
+    same as before, raises the leader epoch.
+    """
+
+    topic_id: Uuid
+    index: int
+    isr: tuple[int, ...] | None = None
+    leader: int | None = None
+    replicas: tuple[int, ...] | None = None
+    adding: tuple[int, ...] | None = None
+    removing: tuple[int, ...] | None = None
+    recovering: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """One override of one resource; without a value it is removed."""
+
+    resource_type: int
+    resource_name: str
+    name: str
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIds:
+    """The block of producer ids before `next_producer_id` belongs to this broker."""
+
+    broker_id: int
+    broker_epoch: int
+    next_producer_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureLevel:
+    """The level that the whole cluster runs a feature at; 0 is off."""
+
+    name: str
+    level: int
+
+
+MetadataRecord: TypeAlias = (
+    RegisterBroker
+    | BrokerChange
+    | UnregisterBroker
+    | Topic
+    | RemoveTopic
+    | Partition
+    | PartitionChange
+    | Config
+    | ProducerIds
+    | FeatureLevel
+)
+
+_VERSION: Final = 0
+_TYPES: Final[dict[str, type[MetadataRecord]]] = {
+    type_.__name__: type_
+    for type_ in (
+        RegisterBroker,
+        BrokerChange,
+        UnregisterBroker,
+        Topic,
+        RemoveTopic,
+        Partition,
+        PartitionChange,
+        Config,
+        ProducerIds,
+        FeatureLevel,
+    )
+}
+_FIELDS: Final = {
+    type_: tuple(field.name for field in fields(type_))
+    for type_ in (*_TYPES.values(), Listener, SupportedFeature)
+}
+_READERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "topic_id": Uuid.parse,
+    "incarnation_id": Uuid.parse,
+    "listeners": lambda items: tuple(Listener(**item) for item in items),
+    "features": lambda items: tuple(SupportedFeature(**item) for item in items),
+}
+
+
+def encode(record: MetadataRecord) -> bytes:
+    """The value of the log record that carries `record`."""
+    content = {"type": type(record).__name__, "version": _VERSION, **_plain(record)}
+    return json.dumps(content, separators=(",", ":"), default=_plain_value).encode()
+
+
+def decode(data: bytes | bytearray | memoryview) -> MetadataRecord:
+    """The record in `data`; DecodeError for anything that `encode` has not written."""
+    try:
+        content = json.loads(bytes(data))
+        type_ = _TYPES[content.pop("type")]
+        version = content.pop("version")
+        if version != _VERSION:
+            raise DecodeError(f"a {type_.__name__} record of version {version}, only {_VERSION} is known")
+        return type_(**{name: _read(name, value) for name, value in content.items()})
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DecodeError(f"not a metadata record: {error!r}") from error
+
+
+def _plain(struct: MetadataRecord | Listener | SupportedFeature) -> dict[str, object]:
+    return {name: getattr(struct, name) for name in _FIELDS[type(struct)]}
+
+
+def _plain_value(value: object) -> object:
+    if isinstance(value, Uuid):
+        return str(value)
+    if isinstance(value, Listener | SupportedFeature):
+        return _plain(value)
+    raise TypeError(f"{value!r} cannot be part of a metadata record")
+
+
+def _read(name: str, value: Any) -> Any:
+    if name in _READERS:
+        return _READERS[name](value)
+    return tuple(value) if isinstance(value, list) else value

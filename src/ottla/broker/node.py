@@ -1,0 +1,260 @@
+"""A broker: its server, its replicas, and what it knows of the cluster.
+
+Handlers get the node and ask it three things: which replica it has (`hosted`, `led`), what the cluster looks like
+(`image`), and what is configured. The image is replayed from the controller's log (controller_link.py), and
+`applied` is the one place where a change of it becomes a change of the node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ottla.broker.addressing import addressed
+from ottla.broker.configs import BrokerConfigs, BrokerLoggers, TopicConfigs
+from ottla.broker.controller_link import ControllerLink
+from ottla.broker.dispatch import Dispatcher
+from ottla.broker.faults import Faults, TopicPartition
+from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.handlers import BROKER
+from ottla.broker.log.config import LogConfig
+from ottla.broker.metadata.delta import Delta, PartitionDelta
+from ottla.broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage, PartitionImage
+from ottla.broker.partition import Partition
+from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.server import Limits, Server
+from ottla.broker.telemetry import Telemetry
+from ottla.broker.topic_configs import log_config
+from ottla.broker.volume import Volume
+from ottla.errors import KafkaError, NotLeaderOrFollowerError, UnknownTopicOrPartitionError
+from ottla.runtime import Runtime, Timer
+from ottla.wire import Message, Uuid
+from ottla.wire.messages import FetchRequest
+
+_log = logging.getLogger("ottla.broker.node")
+
+LISTENER: Final = "PLAINTEXT"
+
+
+@dataclass(frozen=True)
+class NodeOptions:
+    """What sets one node apart from the others of its cluster."""
+
+    id: int
+    host: str = "127.0.0.1"
+    port: int = 0
+    rack: str | None = None
+    config: Mapping[str, object] | None = None
+    max_versions: Mapping[str, int] | None = None
+
+
+class Node:
+    """A broker of the cluster. `start` returns when the controller counts it as alive."""
+
+    def __init__(
+        self,
+        options: NodeOptions,
+        *,
+        cluster_id: str,
+        runtime: Runtime,
+        volume: Volume,
+        faults: Faults,
+        telemetry: Telemetry,
+        controller: tuple[str, int],
+        on_listening: Callable[[Node], None],
+    ) -> None:
+        self.id = options.id
+        self.host, self.port, self.rack = options.host, options.port, options.rack
+        self.cluster_id = cluster_id
+        self.runtime = runtime
+        self.config = BrokerConfigs(dict(options.config or {}), node_id=options.id)
+        self.loggers = BrokerLoggers()
+        self.image = MetadataImage()
+        self.partitions: dict[TopicPartition, Partition] = {}
+        self.telemetry = telemetry
+        self.fetch_sessions = FetchSessions(
+            runtime.random, self.config.value("max.incremental.fetch.session.cache.slots")
+        )
+        self.link = ControllerLink(self, controller)
+        self.producer_ids = ProducerIds(self.link)
+        self._volume = volume
+        self._topic_configs: dict[str, TopicConfigs] = {}
+        self.dispatcher = Dispatcher(
+            self, BROKER.limited(options.max_versions or {}), faults, self.config.value("queued.max.requests")
+        )
+        limits = Limits(
+            max_request_bytes=self.config.value("socket.request.max.bytes"),
+            max_connections=self.config.value("max.connections"),
+            max_idle_seconds=self.config.value("connections.max.idle.ms") / 1000,
+        )
+        self.server = Server(runtime, self.dispatcher, limits, f"node {self.id}")
+        self._retention: Timer | None = None
+        self._on_listening = on_listening
+        self._background: dict[asyncio.Task[None], None] = {}
+
+    # Life
+
+    async def start(self) -> None:
+        """Listens, registers, and catches up with the metadata log."""
+        self.port = await self.server.listen(self.host, self.port)
+        self._on_listening(self)
+        await self.link.start()
+        self._schedule_retention()
+        _log.info("node %s serves on %s:%s", self.id, self.host, self.port)
+
+    async def stop(self, *, clean: bool = True) -> None:
+        """Ends the node; a clean end hands its leaderships over first."""
+        if clean:
+            await self.link.leave()
+        await self.link.close()
+        await self.server.close()
+        if self._retention is not None:
+            self._retention.cancel()
+        tasks = list(self._background)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for key in list(self.partitions):
+            self._drop(key)
+        _log.info("node %s has stopped", self.id)
+
+    def pause(self) -> None:
+        """From here on the node is like a stopped process: its connections stay, nothing is answered."""
+        self.dispatcher.pause()
+        self.link.pause()
+
+    def resume(self) -> None:
+        self.link.resume()
+        self.server.resume()
+
+    def spawn(self, work: Coroutine[Any, Any, object]) -> None:
+        """Lets something go on beside the requests; it ends with the node."""
+        task = asyncio.get_running_loop().create_task(self._logged(work))
+        self._background[task] = None
+        task.add_done_callback(lambda done: self._background.pop(done, None))
+
+    async def _logged(self, work: Coroutine[Any, Any, object]) -> None:
+        try:
+            await work
+        except KafkaError as error:
+            _log.warning("node %s: %s", self.id, error)
+
+    @property
+    def connections(self) -> int:
+        return self.server.connections
+
+    def now_ms(self) -> int:
+        return int(self.runtime.clock.time() * 1000)
+
+    # What handlers ask
+
+    def hosted(self, topic: str, index: int) -> Partition:
+        """The replica of a partition on this node."""
+        partition = self.partitions.get((topic, index))
+        if partition is not None:
+            return partition
+        if self.image.partition(topic, index) is None:
+            raise UnknownTopicOrPartitionError(topic=topic, partition=index, broker=self.id)
+        raise NotLeaderOrFollowerError(topic=topic, partition=index, broker=self.id)
+
+    def led(self, topic: str, index: int, epoch: int = -1) -> Partition:
+        """The same, if this node leads it, in the epoch that the client believes in."""
+        partition = self.hosted(topic, index)
+        partition.check_epoch(epoch)
+        partition.check_leader()
+        return partition
+
+    def topic_name(self, topic_id: Uuid) -> str | None:
+        topic = self.image.topics_by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def topic_configs(self, topic: str) -> TopicConfigs:
+        """What applies to a topic, wherever it was set."""
+        configs = self._topic_configs.get(topic)
+        if configs is None:
+            overrides = self.image.config_overrides(TOPIC_RESOURCE, topic)
+            configs = self._topic_configs[topic] = TopicConfigs(overrides, self.config)
+        return configs
+
+    def touched(self, request: Message) -> list[TopicPartition]:
+        touched = [(topic, index) for topic, index, _ in addressed(request, self.topic_name)]
+        if isinstance(request, FetchRequest) and request.session_epoch > 0:
+            wanted = self.fetch_sessions.peek(request.session_id)
+            touched += [(part.topic, part.partition) for part in wanted if part.topic is not None]
+        return touched
+
+    # What the controller says
+
+    def applied(self, delta: Delta) -> None:
+        """The image has changed: replicas come, go and change their roles."""
+        if delta.configs:
+            self._reconfigure(delta)
+        for change in delta.partitions.values():
+            self._change(change)
+
+    def _change(self, change: PartitionDelta) -> None:
+        key = (change.topic, change.index)
+        if change.new is None or self.id not in change.new.replicas:
+            held = self.partitions.get(key)
+            # A topic that was deleted and made again in one go is another one under the same name.
+            if held is not None and held.topic_id == change.topic_id:
+                self._drop(key, delete=change.new is None)
+            return
+        held = self.partitions.get(key)
+        if held is not None and held.topic_id != change.topic_id:
+            self._drop(key, delete=True)
+            held = None
+        if held is None:
+            held = self._open(change, change.new)
+        held.become(change.new)
+
+    def _open(self, change: PartitionDelta, image: PartitionImage) -> Partition:
+        directory = log_directory(change.topic, change.index, change.topic_id)
+        log = self._volume.acquire(directory, self._log_config(change.topic), self.now_ms())
+        partition = Partition(self.id, change.topic, change.topic_id, change.index, log)
+        self.partitions[change.topic, change.index] = partition
+        return partition
+
+    def _drop(self, key: TopicPartition, *, delete: bool = False) -> None:
+        partition = self.partitions.pop(key)
+        partition.retire()
+        directory = log_directory(partition.topic, partition.index, partition.topic_id)
+        self._volume.release(directory, delete=delete)
+
+    def _reconfigure(self, delta: Delta) -> None:
+        defaults = self.image.config_overrides(BROKER_RESOURCE, "")
+        own = self.image.config_overrides(BROKER_RESOURCE, str(self.id))
+        if any(kind == BROKER_RESOURCE for kind, _ in delta.configs):
+            self.config.set_dynamic(own, defaults)
+            self._topic_configs.clear()
+        for kind, name in delta.configs:
+            if kind == TOPIC_RESOURCE:
+                self._topic_configs.pop(name, None)
+        for (topic, _), partition in self.partitions.items():
+            if topic not in self._topic_configs:
+                partition.log.reconfigure(self._log_config(topic))
+
+    def _log_config(self, topic: str) -> LogConfig:
+        return log_config(self.topic_configs(topic))
+
+    # What time does
+
+    def _schedule_retention(self) -> None:
+        delay = self.config.value("log.retention.check.interval.ms") / 1000
+        self._retention = self.runtime.clock.call_later(delay, self._retain)
+
+    def _retain(self) -> None:
+        now = self.now_ms()
+        for partition in self.partitions.values():
+            if partition.is_leader:
+                partition.log.enforce_retention(now)
+                partition.log.producers.expire(now)
+        self._schedule_retention()
+
+
+def log_directory(topic: str, index: int, topic_id: Uuid) -> str:
+    """With the topic's id: while a slow node still holds a deleted topic, its successor needs another place."""
+    return f"{topic}-{index}.{topic_id}"

@@ -1,0 +1,129 @@
+"""One node's replica of one partition: what it may serve as leader or follower, and who waits for it.
+
+The log is below; here are the rules of a replica: leader epochs, the high watermark, the last stable offset, how
+many replicas must be in sync. No I/O: an append and a read are calls, and whoever waits for more data is told.
+
+While all replicas hold the same log (volume.py), whatever the leader has appended is on every replica in sync, so
+the high watermark is the log's end. A leader that has been replaced without knowing it is fenced by the log: it
+knows the epoch of the newest leader.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from ottla.broker.log.log import Appended, Log, Slice
+from ottla.broker.metadata.image import PartitionImage
+from ottla.errors import (
+    FencedLeaderEpochError,
+    NotEnoughReplicasError,
+    NotLeaderOrFollowerError,
+    OffsetOutOfRangeError,
+    UnknownLeaderEpochError,
+)
+from ottla.wire import Uuid
+from ottla.wire.primitives import Buffer
+
+ACKS_ALL: Final = -1
+NO_EPOCH: Final = -1
+
+
+class Watcher(Protocol):
+    """Somebody who waits for a partition to change."""
+
+    def appended(self, size: int) -> None: ...
+    def changed(self) -> None: ...
+
+
+class Partition:
+    """A replica. `topic`, `topic_id` and `index` never change; its role does."""
+
+    def __init__(self, node_id: int, topic: str, topic_id: Uuid, index: int, log: Log) -> None:
+        self.node_id = node_id
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = index
+        self.log = log
+        self.image = PartitionImage((), (), -1, NO_EPOCH, -1)
+        self._watchers: dict[Watcher, None] = {}
+
+    def become(self, image: PartitionImage) -> None:
+        """The controller has decided something about this partition."""
+        newly_led = image.leader == self.node_id and image.leader_epoch > self.leader_epoch
+        self.image = image
+        if newly_led:
+            self.log.epochs.assign(image.leader_epoch, self.log.log_end_offset)
+        self._wake()
+
+    def retire(self) -> None:
+        """The replica is no longer served here."""
+        self.image = PartitionImage((), (), -1, self.leader_epoch, self.image.partition_epoch)
+        self._wake()
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.image.leader_epoch
+
+    @property
+    def is_leader(self) -> bool:
+        return self.image.leader == self.node_id
+
+    @property
+    def high_watermark(self) -> int:
+        return self.log.log_end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        unstable = self.log.first_unstable_offset
+        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+
+    def check_leader(self) -> None:
+        latest = self.log.epochs.latest
+        if not self.is_leader or (latest is not None and latest > self.leader_epoch):
+            raise NotLeaderOrFollowerError(topic=self.topic, partition=self.index, broker=self.node_id)
+
+    def check_epoch(self, epoch: int) -> None:
+        """A client says which epoch it believes to be the current one (KIP-320); -1 says nothing."""
+        if epoch == NO_EPOCH or epoch == self.leader_epoch:
+            return
+        error = FencedLeaderEpochError if epoch < self.leader_epoch else UnknownLeaderEpochError
+        raise error(topic=self.topic, partition=self.index, broker=self.node_id)
+
+    def append(self, records: Buffer, acks: int, min_in_sync: int, now_ms: int) -> Appended:
+        """Appends a producer's batch."""
+        self.check_leader()
+        if acks == ACKS_ALL and len(self.image.isr) < min_in_sync:
+            raise NotEnoughReplicasError(topic=self.topic, partition=self.index, broker=self.node_id)
+        appended = self.log.append_as_leader(records, self.leader_epoch, now_ms)
+        if not appended.duplicate:
+            size = len(records)
+            for watcher in list(self._watchers):
+                watcher.appended(size)
+        return appended
+
+    def read(self, offset: int, max_bytes: int, *, committed: bool, at_least_one: bool) -> Slice:
+        """What a consumer at `offset` may see."""
+        upper = self.last_stable_offset if committed else self.high_watermark
+        if not self.log.log_start_offset <= offset <= self.high_watermark:
+            raise OffsetOutOfRangeError(topic=self.topic, partition=self.index, broker=self.node_id)
+        return self.log.read(offset, max_bytes, upper, at_least_one=at_least_one)
+
+    def delete_records(self, before: int) -> int:
+        """Moves the log's start; -1 stands for the high watermark. The new start."""
+        self.check_leader()
+        target = self.high_watermark if before == -1 else before
+        if not 0 <= target <= self.high_watermark:
+            raise OffsetOutOfRangeError(topic=self.topic, partition=self.index, broker=self.node_id)
+        self.log.delete_records(target)
+        self._wake()
+        return self.log.log_start_offset
+
+    def watch(self, watcher: Watcher) -> None:
+        self._watchers[watcher] = None
+
+    def unwatch(self, watcher: Watcher) -> None:
+        self._watchers.pop(watcher, None)
+
+    def _wake(self) -> None:
+        for watcher in list(self._watchers):
+            watcher.changed()

@@ -1,0 +1,92 @@
+"""Answers that refuse a whole request, for APIs whose response has no error code of its own: each item gets it.
+
+As Kafka's getErrorResponse does. Both the broker, which may be unable to reach the controller, and the controller
+use those for what is forwarded.
+"""
+
+from __future__ import annotations
+
+from ottla.errors import BrokerError
+from ottla.wire.messages import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+
+def refuse_create_topics(request: CreateTopicsRequest, error: BrokerError) -> CreateTopicsResponse:
+    result = CreateTopicsResponse.CreatableTopicResult
+    return CreateTopicsResponse(
+        topics=[
+            result(name=topic.name, error_code=error.code, error_message=error.message)
+            for topic in request.topics
+        ]
+    )
+
+
+def refuse_delete_topics(request: DeleteTopicsRequest, error: BrokerError) -> DeleteTopicsResponse:
+    result = DeleteTopicsResponse.DeletableTopicResult
+    message = error.message
+    return DeleteTopicsResponse(
+        responses=[
+            *(
+                result(name=name, error_code=error.code, error_message=message)
+                for name in request.topic_names
+            ),
+            *(
+                result(name=topic.name, topic_id=topic.topic_id, error_code=error.code, error_message=message)
+                for topic in request.topics
+            ),
+        ]
+    )
+
+
+def refuse_create_partitions(
+    request: CreatePartitionsRequest, error: BrokerError
+) -> CreatePartitionsResponse:
+    result = CreatePartitionsResponse.CreatePartitionsTopicResult
+    return CreatePartitionsResponse(
+        results=[
+            result(name=topic.name, error_code=error.code, error_message=error.message)
+            for topic in request.topics
+        ]
+    )
+
+
+def refuse_alter_configs(request: AlterConfigsRequest, error: BrokerError) -> AlterConfigsResponse:
+    result = AlterConfigsResponse.AlterConfigsResourceResponse
+    return AlterConfigsResponse(
+        responses=[
+            result(
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                error_code=error.code,
+                error_message=error.message,
+            )
+            for resource in request.resources
+        ]
+    )
+
+
+def refuse_incremental_alter_configs(
+    request: IncrementalAlterConfigsRequest, error: BrokerError
+) -> IncrementalAlterConfigsResponse:
+    result = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            result(
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                error_code=error.code,
+                error_message=error.message,
+            )
+            for resource in request.resources
+        ]
+    )

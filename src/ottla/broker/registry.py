@@ -1,0 +1,105 @@
+"""Which APIs a server answers, in which versions, and by which function.
+
+A handler registers itself with one line; what ApiVersions says is derived from here. Brokers and the controller
+have a registry each. Who calls the handlers, and in which order, is dispatch.py's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ottla.errors import BrokerError
+from ottla.wire import Api, Message, api_for_key, api_named
+
+Answer = Message | None | Awaitable[Message | None]
+"""What a handler returns: at once, or, where it has to wait, something to be awaited. None answers nothing."""
+Refusal = Callable[[Any, BrokerError], Message]
+HandlerFunction = Callable[[Any, Any, Any], Answer]
+_Function = TypeVar("_Function", bound=HandlerFunction)
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """One API as one kind of server answers it."""
+
+    api: Api
+    versions: range
+    function: HandlerFunction
+    refuse: Refusal
+    advertised: range
+    forwarded: bool = False
+
+    def refusal(self, request: Message, error: BrokerError) -> Message:
+        """The answer that refuses the whole request."""
+        return self.refuse(request, error)
+
+
+class Registry:
+    """The handlers of one kind of server."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[int, Handler] = {}
+
+    def handles(
+        self,
+        request: type[Message],
+        *,
+        versions: range | None = None,
+        refuse: Refusal | None = None,
+        advertised: range | None = None,
+        forwarded: bool = False,
+    ) -> Callable[[_Function], _Function]:
+        """Registers the function below it.
+
+        Without `versions`, every version that is final. `refuse` makes the answer that carries an error for the
+        whole request; by default the response's own error code does. `advertised` differs from `versions` only
+        where Kafka says it serves what it refuses.
+        """
+        api = api_for_key(request.API_KEY)
+        served = (
+            versions if versions is not None else range(api.stable_versions.low, api.stable_versions.high + 1)
+        )
+
+        def register(function: _Function) -> _Function:
+            if api.key in self._handlers:
+                raise ValueError(f"{api.name} already has a handler")
+            self._handlers[api.key] = Handler(
+                api, served, function, refuse or _refuse_at_the_top, advertised or served, forwarded
+            )
+            return function
+
+        return register
+
+    def __iter__(self) -> Iterator[Handler]:
+        return iter([self._handlers[key] for key in sorted(self._handlers)])
+
+    def limited(self, max_versions: Mapping[str, int]) -> dict[int, Handler]:
+        """The handlers by API key, with their versions cut: how to play an older Kafka. -1 takes an API away."""
+        for name in max_versions:
+            api_named(name)  # a name that the protocol does not have is a mistake worth an error
+        limited: dict[int, Handler] = {}
+        for handler in self:
+            highest = max_versions.get(handler.api.name)
+            if highest is None:
+                limited[handler.api.key] = handler
+                continue
+            versions, advertised = _cut(handler.versions, highest), _cut(handler.advertised, highest)
+            if advertised:
+                limited[handler.api.key] = Handler(
+                    handler.api, versions, handler.function, handler.refuse, advertised, handler.forwarded
+                )
+        return limited
+
+
+def _cut(versions: range, highest: int) -> range:
+    return range(versions.start, min(versions.stop, highest + 1))
+
+
+def _refuse_at_the_top(request: Message, error: BrokerError) -> Message:
+    response: Any = api_for_key(request.API_KEY).response()
+    response.error_code = error.code
+    if "error_message" in response.FIELDS:
+        response.error_message = error.message
+    return response  # type: ignore[no-any-return]

@@ -1,0 +1,10 @@
+"""The network layer: frames in, frames out, on whatever transport the Runtime provides.
+
+`Connection` (connection.py) is the one connection type of clients and brokers. `Channel` (channel.py) asks over
+one and waits for the answers. memory.py has transports without sockets. What a frame says is not known here.
+"""
+
+from ottla.net.channel import Channel
+from ottla.net.connection import Connection, Receiver
+
+__all__ = ["Channel", "Connection", "Receiver"]

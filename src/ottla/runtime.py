@@ -1,0 +1,228 @@
+"""The Runtime: clock, randomness, network and threads, for everything that must also run without them.
+
+Client and broker get time, random numbers, connections and executors from a Runtime and from nowhere else. Here
+are the interface and the default, `SystemRuntime`, which passes on what the system has. A simulation brings its
+own (ottla/sim/runtime.py), and then a whole cluster replays from one seed.
+
+Invariant: this is the only file below `sim` that touches `time`, `random` and the socket calls of the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from random import Random, SystemRandom
+from typing import Any, Final, Protocol, TypeVar
+
+__all__ = [
+    "Clock",
+    "Listener",
+    "MovableClock",
+    "ProtocolFactory",
+    "Random",
+    "Runtime",
+    "SystemClock",
+    "SystemRuntime",
+    "Timer",
+]
+
+_T = TypeVar("_T")
+
+ProtocolFactory = Callable[[], asyncio.BaseProtocol]
+
+_BACKLOG: Final = 1024
+"""Connections that wait to be accepted: a thousand clients may well start in the same moment."""
+
+
+class Timer(Protocol):
+    """A call that is still to come."""
+
+    def cancel(self) -> None:
+        """Does nothing after the call."""
+
+
+class Clock(ABC):
+    """Two times, and calls that happen when one of them has come."""
+
+    @abstractmethod
+    def monotonic(self) -> float:
+        """Seconds since some moment: for intervals and deadlines."""
+
+    @abstractmethod
+    def time(self) -> float:
+        """Seconds since 1970: for timestamps."""
+
+    @abstractmethod
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Timer:
+        """Calls `callback` on the running loop after `delay` seconds."""
+
+    async def sleep(self, delay: float) -> None:
+        awake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        timer = self.call_later(delay, _wake, awake)
+        try:
+            await awake
+        finally:
+            timer.cancel()
+
+
+class SystemClock(Clock):
+    """The time of the running event loop, and the system's wall clock."""
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def time(self) -> float:
+        return time.time()
+
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Timer:
+        return asyncio.get_running_loop().call_later(delay, callback, *args)
+
+
+class MovableClock(Clock):
+    """Another clock plus an offset that a test can increase: minutes pass in no time, also mid-run.
+
+    Both times move. To everything that runs, `advance` looks like a pause of the whole process: what fell due
+    in between happens afterwards, at once and in order.
+    """
+
+    def __init__(self, base: Clock | None = None) -> None:
+        self._base = base or SystemClock()
+        self._offset = 0.0
+        # Timers in the order in which they were made; a dict, because they leave in any order.
+        self._timers: dict[_MovableTimer, None] = {}
+
+    def monotonic(self) -> float:
+        return self._base.monotonic() + self._offset
+
+    def time(self) -> float:
+        return self._base.time() + self._offset
+
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Timer:
+        timer = _MovableTimer(self._timers, self.monotonic() + delay, callback, args)
+        timer.base = self._base.call_later(delay, timer.run)
+        return timer
+
+    def advance(self, seconds: float) -> None:
+        """Moves time forward; from the loop's own thread.
+
+        The calls that are due now are made by the loop right after what is already waiting to run, in the order
+        of their deadlines, and of their making where those are equal.
+        """
+        if seconds < 0:
+            raise ValueError(f"time goes forward only, not by {seconds} seconds")
+        self._offset += seconds
+        now = self.monotonic()
+        loop = asyncio.get_running_loop()
+        # A stable sort: the dict has them in the order of their making.
+        for timer in sorted(self._timers, key=lambda timer: timer.deadline):
+            timer.base.cancel()
+            if timer.deadline <= now:
+                timer.base = loop.call_soon(timer.run)
+            else:
+                timer.base = self._base.call_later(timer.deadline - now, timer.run)
+
+
+class _MovableTimer:
+    """A timer of a MovableClock: the timer of the clock below is exchanged whenever time is moved."""
+
+    __slots__ = ("_args", "_callback", "_live", "base", "deadline")
+
+    base: Timer
+
+    def __init__(
+        self,
+        live: dict[_MovableTimer, None],
+        deadline: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+    ) -> None:
+        self.deadline = deadline
+        self._live = live
+        self._callback = callback
+        self._args = args
+        live[self] = None
+
+    def cancel(self) -> None:
+        if self._live.pop(self, self) is None:
+            self.base.cancel()
+
+    def run(self) -> None:
+        del self._live[self]
+        self._callback(*self._args)
+
+
+class Listener(Protocol):
+    """A place where connections are accepted."""
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def port(self) -> int:
+        """The real one, where 0 was asked for."""
+
+    async def close(self) -> None:
+        """Accepts no more; the connections that are there stay."""
+
+
+class Runtime(Protocol):
+    """What the world looks like from inside: everything that could differ between two runs."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def random(self) -> Random: ...
+
+    def at(self, machine: str) -> Runtime:
+        """The same world as seen from another machine, whose links to others can fail in a simulation."""
+
+    async def connect(self, host: str, port: int, factory: ProtocolFactory) -> asyncio.BaseProtocol:
+        """Connects, and returns the protocol that `factory` made; an OSError where nobody answers."""
+
+    async def listen(self, host: str, port: int, factory: ProtocolFactory) -> Listener:
+        """Accepts connections, with one protocol from `factory` for each; port 0 takes any that is free."""
+
+    async def run(self, function: Callable[..., _T], *args: Any) -> _T:
+        """Runs what takes long or blocks, off the loop."""
+
+
+class SystemRuntime:
+    """The Runtime outside of simulations."""
+
+    def __init__(self, clock: Clock | None = None, random: Random | None = None) -> None:
+        self.clock: Clock = clock or SystemClock()
+        self.random: Random = random or SystemRandom()
+
+    def at(self, machine: str) -> Runtime:
+        """There is one machine only."""
+        return self
+
+    async def connect(self, host: str, port: int, factory: ProtocolFactory) -> asyncio.BaseProtocol:
+        _, protocol = await asyncio.get_running_loop().create_connection(factory, host, port)
+        return protocol
+
+    async def listen(self, host: str, port: int, factory: ProtocolFactory) -> Listener:
+        server = await asyncio.get_running_loop().create_server(factory, host, port, backlog=_BACKLOG)
+        return _SystemListener(server, host)
+
+    async def run(self, function: Callable[..., _T], *args: Any) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(None, function, *args)
+
+
+class _SystemListener:
+    def __init__(self, server: asyncio.Server, host: str) -> None:
+        self._server = server
+        self.host = host
+        self.port: int = server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        # Not wait_closed(): since Python 3.12 it waits for the connections as well.
+        self._server.close()
+
+
+def _wake(sleeper: asyncio.Future[None]) -> None:
+    if not sleeper.done():
+        sleeper.set_result(None)

@@ -1,0 +1,189 @@
+"""The network of a simulation: seeded delays and pieces, links that can be cut, a trace of every delivery.
+
+Transports and listeners are those of ottla/net; here is what happens in between. Nothing is ever lost for good,
+as a connection of TCP loses nothing: behind a cut, packets wait until the link is healed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections import deque
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from ottla._native.checksums import crc32c
+from ottla.net.memory import WINDOW, Arrive, Kind
+from ottla.net.memory_network import Endpoint, MemoryNetwork
+from ottla.runtime import Listener, ProtocolFactory, Random
+from ottla.sim.trace import Delivery, Trace
+
+Place = str | int
+"""A machine, a host or a port."""
+
+Manner = Literal["silent", "one way", "reset"]
+"""How a link fails. Silent: nothing comes through, in either direction, and nobody is told. One way: only from the
+first place to the second. Reset: connections break at once, and new ones are refused."""
+
+CONNECT_TIMEOUT: Final = 127.0
+"""How long Linux tries to connect to a place that does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What the network is like, in seconds and bytes."""
+
+    min_latency: float = 0.0001
+    max_latency: float = 0.001
+    jitter: float = 0.0002
+    """On average, for each packet, on top of the latency of its link."""
+    cut_up: float = 0.1
+    """How often data arrives in pieces instead of as it was sent."""
+    window: int = WINDOW
+
+
+class SimNetwork:
+    """All machines of a simulation and the links between them."""
+
+    def __init__(self, random: Random, conditions: Conditions | None = None) -> None:
+        self.trace = Trace()
+        self.conditions = conditions or Conditions()
+        self._random = random
+        self._memory = MemoryNetwork(self._make_path, self.conditions.window)
+        self._latencies: dict[tuple[str, str], float] = {}
+        self._cuts: dict[tuple[Place, Place], Manner] = {}
+        # Paths with packets that a cut holds back, in the order in which they came upon it.
+        self._held: dict[_SimPath, None] = {}
+
+    async def listen(self, machine: str, host: str, port: int, factory: ProtocolFactory) -> Listener:
+        return await self._memory.listen(machine, host, port, factory)
+
+    async def connect(
+        self, machine: str, host: str, port: int, factory: ProtocolFactory
+    ) -> asyncio.BaseProtocol:
+        server = self._memory.endpoint(host, port)
+        if self._manner(Endpoint(machine, machine, 0), server) == "reset":
+            raise ConnectionRefusedError(errno.ECONNREFUSED, f"the link from {machine} to {server} is cut")
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                return await self._memory.connect(machine, host, port, factory)
+        except TimeoutError:
+            raise TimeoutError(errno.ETIMEDOUT, f"{server} does not answer {machine}") from None
+
+    def cut(self, first: Place, second: Place, manner: Manner = "silent") -> None:
+        """Breaks the link between two places, for the connections that are there and for new ones."""
+        self._cuts[first, second] = manner
+        if manner == "reset":
+            self.reset(first, second)
+
+    def reset(self, first: Place, second: Place) -> None:
+        """Breaks the connections between two places; new ones can be made at once."""
+        for connection in list(self._memory.established.values()):
+            ends = connection.client, connection.server
+            if _joins(ends, (first, second)) or _joins(ends, (second, first)):
+                for transport in connection.transports:
+                    transport.break_off()
+
+    def heal(self, first: Place, second: Place) -> None:
+        """Mends what `cut` broke, named in the same order; what was held back arrives soon."""
+        self._cuts.pop((first, second), None)
+        held, self._held = self._held, {}
+        for path in held:
+            path.go_on()
+
+    def heal_all(self) -> None:
+        for first, second in list(self._cuts):
+            self.heal(first, second)
+
+    def is_cut(self, sender: Endpoint, receiver: Endpoint) -> bool:
+        return self._manner(sender, receiver) is not None
+
+    def _manner(self, sender: Endpoint, receiver: Endpoint) -> Manner | None:
+        for places, manner in self._cuts.items():
+            if _joins((sender, receiver), places):
+                return manner
+            if manner != "one way" and _joins((receiver, sender), places):
+                return manner
+        return None
+
+    def _make_path(self, connection: int, sender: Endpoint, receiver: Endpoint) -> _SimPath:
+        return _SimPath(self, connection, sender, receiver)
+
+    def delay(self, sender: Endpoint, receiver: Endpoint) -> float:
+        """Of one packet: the latency of the link, which stays, and some jitter."""
+        link = sender.machine, receiver.machine
+        latency = self._latencies.get(link)
+        if latency is None:
+            conditions = self.conditions
+            latency = self._random.uniform(conditions.min_latency, conditions.max_latency)
+            self._latencies[link] = latency
+        return latency + (
+            self._random.expovariate(1 / self.conditions.jitter) if self.conditions.jitter else 0
+        )
+
+    def pieces(self, data: bytes) -> list[bytes]:
+        if len(data) < 2 or self._random.random() >= self.conditions.cut_up:
+            return [data]
+        marks = sorted(self._random.randrange(1, len(data)) for _ in range(self._random.randint(1, 3)))
+        return [
+            data[start:stop]
+            for start, stop in zip([0, *marks], [*marks, len(data)], strict=True)
+            if start < stop
+        ]
+
+    def hold(self, path: _SimPath) -> None:
+        self._held[path] = None
+
+
+class _SimPath:
+    """One direction of a simulated connection: packets arrive in order, each in its time."""
+
+    def __init__(self, network: SimNetwork, connection: int, sender: Endpoint, receiver: Endpoint) -> None:
+        self._network = network
+        self._connection = connection
+        self._sender = sender
+        self._receiver = receiver
+        self._packets: deque[tuple[float, Kind, bytes, Arrive]] = deque()
+        self._last_due = 0.0
+
+    def carry(self, kind: Kind, data: bytes, arrive: Arrive) -> None:
+        idle = not self._packets
+        now = asyncio.get_running_loop().time()
+        for piece in self._network.pieces(data):
+            due = now + self._network.delay(self._sender, self._receiver)
+            self._last_due = max(self._last_due, due)
+            self._packets.append((self._last_due, kind, piece, arrive))
+        if idle:
+            self._schedule()
+
+    def go_on(self) -> None:
+        """The cut that held packets back is gone."""
+        delay = self._network.delay(self._sender, self._receiver)
+        asyncio.get_running_loop().call_later(delay, self._deliver)
+
+    def _schedule(self) -> None:
+        asyncio.get_running_loop().call_at(self._packets[0][0], self._deliver)
+
+    def _deliver(self) -> None:
+        if self._network.is_cut(self._sender, self._receiver):
+            self._network.hold(self)
+            return
+        _, kind, data, arrive = self._packets.popleft()
+        self._network.trace.add(
+            Delivery(
+                asyncio.get_running_loop().time(),
+                self._connection,
+                str(self._sender),
+                str(self._receiver),
+                kind,
+                len(data),
+                crc32c(data),
+            )
+        )
+        if self._packets:
+            self._schedule()
+        arrive(data)
+
+
+def _joins(ends: tuple[Endpoint, Endpoint], places: tuple[Place, Place]) -> bool:
+    return all(place in (end.machine, end.host, end.port) for end, place in zip(ends, places, strict=True))

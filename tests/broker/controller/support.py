@@ -1,0 +1,200 @@
+"""A controller without a log around it: decisions are applied as soon as they are made, and kept to be replayed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from ottla.broker.controller.decision import Decision
+from ottla.broker.controller.state import ControllerState
+from ottla.broker.metadata.delta import Delta
+from ottla.broker.metadata.image import PartitionImage
+from ottla.broker.metadata.records import MetadataRecord
+from ottla.errors import InvalidConfigError
+from ottla.wire import Uuid
+from ottla.wire.messages import (
+    AlterConfigsRequest,
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    IncrementalAlterConfigsRequest,
+)
+
+ResponseT = TypeVar("ResponseT")
+
+CLUSTER_ID = "the-cluster"
+SESSION = 9.0
+UNCLEAN = "unclean.leader.election.enable"
+BROKER_SETTINGS: dict[str, Any] = {
+    "num.partitions": 1,
+    "default.replication.factor": 1,
+    "broker.session.timeout.ms": SESSION * 1000,
+    "delete.topic.enable": True,
+    "offsets.topic.num.partitions": 50,
+    "offsets.topic.replication.factor": 1,
+    "offsets.topic.segment.bytes": 104_857_600,
+    "transaction.state.log.num.partitions": 50,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+    "transaction.state.log.segment.bytes": 104_857_600,
+    "share.coordinator.state.topic.num.partitions": 50,
+    "share.coordinator.state.topic.replication.factor": 1,
+    "share.coordinator.state.topic.min.isr": 1,
+    "share.coordinator.state.topic.segment.bytes": 104_857_600,
+}
+
+
+class Configs:
+    """Config rules that know no type but text, and one name that is never right."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self.settings = {**BROKER_SETTINGS, **settings}
+
+    def value(self, name: str) -> Any:
+        return self.settings[name]
+
+    def topic_value(self, name: str, overrides: Mapping[str, str], defaults: Mapping[str, str]) -> Any:
+        return overrides.get(name, defaults.get(name, "false")) == "true"
+
+    def validate_topic(self, overrides: Mapping[str, str]) -> None:
+        if "nope" in overrides:
+            raise InvalidConfigError("Unknown topic config name: nope")
+
+    def describe_topic(
+        self, overrides: Mapping[str, str], defaults: Mapping[str, str]
+    ) -> list[CreateTopicsResponse.CreatableTopicConfigs]:
+        return [
+            CreateTopicsResponse.CreatableTopicConfigs(name=name, value=value)
+            for name, value in sorted({**defaults, **overrides}.items())
+        ]
+
+    def alter(
+        self, resource: AlterConfigsRequest.AlterConfigsResource, current: Mapping[str, str]
+    ) -> Mapping[str, str]:
+        wanted = {config.name: config.value or "" for config in resource.configs}
+        self.validate_topic(wanted)
+        return wanted
+
+    def incremental_alter(
+        self, resource: IncrementalAlterConfigsRequest.AlterConfigsResource, current: Mapping[str, str]
+    ) -> Mapping[str, str]:
+        wanted = dict(current)
+        for config in resource.configs:
+            if config.value is None:
+                wanted.pop(config.name, None)
+            else:
+                wanted[config.name] = config.value
+        self.validate_topic(wanted)
+        return wanted
+
+
+class Controller:
+    """A state machine, the time, and everything that was ever decided."""
+
+    def __init__(self, brokers: Sequence[int] = (), *, seed: int = 0, shared: bool = True, **settings: Any):
+        self.configs = Configs({name.replace("_", "."): value for name, value in settings.items()})
+        self.state = ControllerState(
+            CLUSTER_ID,
+            self.configs,
+            random.Random(seed),
+            supported_features={"group.version": (0, 1)},
+            shared_volume=shared,
+        )
+        self.now = 100.0
+        self.log: list[MetadataRecord] = []
+        self.incarnations = 0
+        for broker_id in brokers:
+            self.start(broker_id)
+
+    def commit(self, records: Sequence[MetadataRecord]) -> Delta:
+        self.log += records
+        return self.state.apply(records)
+
+    def carry_out(self, decision: Decision[ResponseT]) -> ResponseT:
+        self.commit(decision.records)
+        return decision.response
+
+    def partition(self, topic: str, index: int = 0) -> PartitionImage:
+        found = self.state.image.partition(topic, index)
+        assert found is not None
+        return found
+
+    def epoch(self, broker_id: int) -> int:
+        return self.state.image.brokers[broker_id].epoch
+
+    # Brokers
+
+    def start(self, broker_id: int, rack: str | None = None) -> int:
+        """A new incarnation, registered and unfenced; its epoch."""
+        epoch = self.register(broker_id, rack=rack).broker_epoch
+        assert not self.heartbeat(broker_id).is_fenced
+        return epoch
+
+    def register(
+        self, broker_id: int, incarnation: int | None = None, **fields: Any
+    ) -> BrokerRegistrationResponse:
+        if incarnation is None:
+            self.incarnations += 1
+            incarnation = self.incarnations
+        listener = BrokerRegistrationRequest.Listener(name="PLAINTEXT", host="here", port=9000 + broker_id)
+        request = BrokerRegistrationRequest(
+            broker_id=broker_id,
+            cluster_id=fields.pop("cluster_id", CLUSTER_ID),
+            incarnation_id=Uuid(incarnation.to_bytes(16, "big")),
+            listeners=[listener],
+            **fields,
+        )
+        return self.carry_out(self.state.register_broker(request, self.now))
+
+    def heartbeat(self, broker_id: int, **fields: Any) -> BrokerHeartbeatResponse:
+        fields.setdefault(
+            "broker_epoch", self.epoch(broker_id) if broker_id in self.state.image.brokers else 0
+        )
+        fields.setdefault("current_metadata_offset", self.state.image.offset)
+        request = BrokerHeartbeatRequest(broker_id=broker_id, **fields)
+        return self.carry_out(self.state.broker_heartbeat(request, self.now))
+
+    def fence(self, broker_id: int) -> Delta:
+        return self.commit(self.state.fence_broker(broker_id))
+
+    # Topics
+
+    def create(
+        self,
+        name: str,
+        assignments: Sequence[Sequence[int]] = (),
+        *,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        configs: Mapping[str, str | None] | None = None,
+        version: int = 7,
+        validate_only: bool = False,
+    ) -> CreateTopicsResponse.CreatableTopicResult:
+        wanted = CreateTopicsRequest.CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replication_factor,
+            assignments=[assignment(index, replicas) for index, replicas in enumerate(assignments)],
+            configs=[
+                CreateTopicsRequest.CreatableTopicConfig(name=key, value=value)
+                for key, value in (configs or {}).items()
+            ],
+        )
+        request = CreateTopicsRequest(topics=[wanted], validate_only=validate_only)
+        (result,) = self.carry_out(self.state.create_topics(request, version)).topics
+        return result
+
+    def topic_id(self, topic: str) -> Uuid:
+        return self.state.image.topics[topic].id
+
+
+def assignment(index: int, replicas: Sequence[int]) -> CreateTopicsRequest.CreatableReplicaAssignment:
+    return CreateTopicsRequest.CreatableReplicaAssignment(partition_index=index, broker_ids=list(replicas))
+
+
+def state_of(partition: PartitionImage) -> tuple[int, tuple[int, ...]]:
+    return partition.leader, partition.isr

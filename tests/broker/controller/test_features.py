@@ -1,0 +1,124 @@
+"""Codes and sentences are those that Apache Kafka 4.3.1 answers, but for the controller's number."""
+
+import pytest
+
+from ottla.broker.metadata.records import FeatureLevel
+from ottla.wire.messages import BrokerRegistrationRequest, UpdateFeaturesRequest, UpdateFeaturesResponse
+from tests.broker.controller.support import Controller
+
+INVALID_UPDATE_VERSION = 95
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+PREFIX = "The update failed for all features since the following feature had an error: "
+
+
+@pytest.fixture
+def controller() -> Controller:
+    controller = Controller()
+    controller.commit(controller.state.bootstrap())
+    return controller
+
+
+def update(
+    controller: Controller, *updates: tuple[str, int, int], version: int = 2, validate_only: bool = False
+) -> UpdateFeaturesResponse:
+    keys = [
+        UpdateFeaturesRequest.FeatureUpdateKey(
+            feature=feature, max_version_level=level, upgrade_type=type_, allow_downgrade=type_ != UPGRADE
+        )
+        for feature, level, type_ in updates
+    ]
+    request = UpdateFeaturesRequest(feature_updates=keys, validate_only=validate_only)
+    return controller.carry_out(controller.state.update_features(request, version))
+
+
+def test_a_new_cluster_runs_every_feature_at_its_highest_level(controller: Controller) -> None:
+    assert controller.log == [FeatureLevel("group.version", 1)]
+    assert controller.state.image.features == {"group.version": 1}
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_feature_is_turned_off_and_on_again(controller: Controller, version: int) -> None:
+    answer = update(controller, ("group.version", 0, SAFE_DOWNGRADE), version=version)
+    assert (answer.error_code, answer.error_message) == (0, None)
+    assert [result.feature for result in answer.results] == (["group.version"] if version < 2 else [])
+    assert controller.state.image.features == {}
+    assert update(controller, ("group.version", 1, UPGRADE), version=version).error_code == 0
+    assert controller.state.image.features == {"group.version": 1}
+
+
+def test_validate_only_changes_nothing(controller: Controller) -> None:
+    assert update(controller, ("group.version", 0, SAFE_DOWNGRADE), validate_only=True).error_code == 0
+    assert controller.state.image.features == {"group.version": 1}
+
+
+@pytest.mark.parametrize(
+    ("feature", "level", "type_", "sentence"),
+    [
+        (
+            "nope",
+            1,
+            UPGRADE,
+            "Invalid update version 1 for feature nope. Local controller does not support this feature.",
+        ),
+        (
+            "group.version",
+            9,
+            UPGRADE,
+            "Invalid update version 9 for feature group.version. Local controller only supports versions 0-1",
+        ),
+        (
+            "group.version",
+            0,
+            UPGRADE,
+            "Invalid update version 0 for feature group.version. Can't downgrade the version of this feature "
+            "without setting the upgrade type to either safe or unsafe downgrade.",
+        ),
+        (
+            "group.version",
+            -1,
+            SAFE_DOWNGRADE,
+            "Invalid update version -1 for feature group.version. A feature version cannot be less than 0.",
+        ),
+        (
+            "group.version",
+            0,
+            9,
+            "Invalid update version 0 for feature group.version. The controller does not support the given "
+            "upgrade type.",
+        ),
+    ],
+)
+def test_a_bad_update_is_refused(
+    controller: Controller, feature: str, level: int, type_: int, sentence: str
+) -> None:
+    answer = update(controller, (feature, level, type_))
+    assert (answer.error_code, answer.error_message) == (INVALID_UPDATE_VERSION, PREFIX + sentence)
+
+
+def test_a_downgrade_goes_down(controller: Controller) -> None:
+    update(controller, ("group.version", 0, UNSAFE_DOWNGRADE))
+    answer = update(controller, ("group.version", 1, UNSAFE_DOWNGRADE))
+    assert answer.error_message is not None
+    assert answer.error_message.endswith("Can't downgrade to a newer version.")
+
+
+def test_one_bad_update_fails_all(controller: Controller) -> None:
+    answer = update(controller, ("group.version", 0, SAFE_DOWNGRADE), ("nope", 1, UPGRADE))
+    assert answer.error_code == INVALID_UPDATE_VERSION
+    assert controller.state.image.features == {"group.version": 1}
+
+
+def test_every_broker_has_to_support_the_level(controller: Controller) -> None:
+    update(controller, ("group.version", 0, SAFE_DOWNGRADE))
+    old = BrokerRegistrationRequest.Feature(
+        name="group.version", min_supported_version=0, max_supported_version=0
+    )
+    controller.register(4, features=[old])
+    answer = update(controller, ("group.version", 1, UPGRADE))
+    assert answer.error_message == (
+        f"{PREFIX}Invalid update version 1 for feature group.version. Broker 4 only supports versions 0-0"
+    )
+    controller.register(4)
+    answer = update(controller, ("group.version", 1, UPGRADE))
+    assert answer.error_message is not None
+    assert answer.error_message.endswith("Broker 4 does not support this feature.")

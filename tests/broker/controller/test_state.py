@@ -1,0 +1,209 @@
+"""What holds after any sequence of events."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from ottla.broker.metadata import records
+from ottla.broker.metadata.image import MetadataImage
+from ottla.broker.metadata.records import NO_LEADER
+from ottla.errors import BrokerError
+from ottla.wire import Uuid
+from ottla.wire.messages import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionRequest,
+    CreatePartitionsRequest,
+    DeleteTopicsRequest,
+    ElectLeadersRequest,
+    UnregisterBrokerRequest,
+)
+from tests.broker.controller.support import SESSION, UNCLEAN, Controller
+
+BROKERS = st.integers(1, 4)
+TOPICS = st.sampled_from(["a", "b"])
+INDEXES = st.integers(0, 3)
+SELDOM = st.sampled_from([False, False, False, True])
+REPLICAS = st.lists(BROKERS, min_size=1, max_size=4, unique=True)
+
+
+class AnyEvents(RuleBasedStateMachine):
+    """Brokers come, go and fall silent while people create, move and delete."""
+
+    @initialize(shared=st.booleans(), seed=st.integers(0, 1000))
+    def start(self, shared: bool, seed: int) -> None:
+        self.controller = Controller([1, 2, 3], shared=shared, seed=seed)
+        self.shared = shared
+        self.replayed = MetadataImage()
+        self.epochs: dict[tuple[Uuid, int], tuple[int, int]] = {}
+        self.leaders: dict[tuple[Uuid, int, int], int] = {}
+
+    @rule(broker_id=BROKERS)
+    def register(self, broker_id: int) -> None:
+        self.controller.register(broker_id, rack=f"rack{broker_id % 2}")
+
+    @rule(broker_id=BROKERS, behind=st.integers(0, 3), fence=SELDOM, shut_down=SELDOM)
+    def heartbeat(self, broker_id: int, behind: int, fence: bool, shut_down: bool) -> None:
+        offset = self.controller.state.image.offset - behind
+        self.controller.heartbeat(
+            broker_id, current_metadata_offset=offset, want_fence=fence, want_shut_down=shut_down
+        )
+
+    @rule()
+    def everyone_is_well(self) -> None:
+        for broker_id in list(self.controller.state.image.brokers):
+            self.controller.heartbeat(broker_id)
+
+    @rule(seconds=st.floats(0, SESSION))
+    def time_passes(self, seconds: float) -> None:
+        self.controller.now += seconds
+        self.controller.commit(self.controller.state.expire(self.controller.now))
+
+    @rule(broker_id=BROKERS)
+    def kill(self, broker_id: int) -> None:
+        self.controller.fence(broker_id)
+
+    @rule(broker_id=BROKERS)
+    def restart(self, broker_id: int) -> None:
+        self.controller.fence(broker_id)
+        self.controller.start(broker_id)
+
+    @rule(broker_id=BROKERS)
+    def unregister(self, broker_id: int) -> None:
+        request = UnregisterBrokerRequest(broker_id=broker_id)
+        self.controller.carry_out(self.controller.state.unregister_broker(request))
+
+    @rule(topic=TOPICS, partitions=st.integers(1, 3), factor=st.integers(1, 4), unclean=st.booleans())
+    def create(self, topic: str, partitions: int, factor: int, unclean: bool) -> None:
+        self.controller.create(
+            topic,
+            partitions=partitions,
+            replication_factor=factor,
+            configs={UNCLEAN: str(unclean).lower()},
+        )
+
+    @rule(topic=TOPICS, count=st.integers(1, 5))
+    def grow(self, topic: str, count: int) -> None:
+        wanted = CreatePartitionsRequest.CreatePartitionsTopic(name=topic, count=count, assignments=None)
+        request = CreatePartitionsRequest(topics=[wanted])
+        self.controller.carry_out(self.controller.state.create_partitions(request))
+
+    @rule(topic=TOPICS)
+    def delete(self, topic: str) -> None:
+        request = DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(name=topic)])
+        self.controller.carry_out(self.controller.state.delete_topics(request, 6))
+
+    @rule(topic=TOPICS, index=INDEXES, broker_id=BROKERS)
+    def move_leader(self, topic: str, index: int, broker_id: int) -> None:
+        try:
+            made = self.controller.state.move_leader(topic, index, broker_id)
+        except BrokerError:
+            return
+        self.controller.commit(made)
+        assert self.controller.partition(topic, index).leader == broker_id
+
+    @rule(topic=TOPICS, index=INDEXES, replicas=st.none() | REPLICAS)
+    def reassign(self, topic: str, index: int, replicas: list[int] | None) -> None:
+        partition = AlterPartitionReassignmentsRequest.ReassignablePartition(
+            partition_index=index, replicas=replicas
+        )
+        moved = AlterPartitionReassignmentsRequest.ReassignableTopic(name=topic, partitions=[partition])
+        request = AlterPartitionReassignmentsRequest(topics=[moved])
+        self.controller.carry_out(self.controller.state.alter_partition_reassignments(request))
+
+    @rule(election_type=st.integers(0, 1))
+    def elect(self, election_type: int) -> None:
+        request = ElectLeadersRequest(election_type=election_type, topic_partitions=None)
+        self.controller.carry_out(self.controller.state.elect_leaders(request))
+
+    @rule()
+    def look_after_leaders(self) -> None:
+        self.controller.commit(self.controller.state.balance_leaders())
+        self.controller.commit(self.controller.state.elect_unclean_leaders())
+
+    @rule(topic=TOPICS, index=INDEXES, isr=REPLICAS)
+    def report_in_sync(self, topic: str, index: int, isr: list[int]) -> None:
+        image = self.controller.state.image
+        partition = image.partition(topic, index)
+        if self.shared or partition is None or not partition.has_leader:
+            return
+        data = AlterPartitionRequest.PartitionData(
+            partition_index=index,
+            leader_epoch=partition.leader_epoch,
+            partition_epoch=partition.partition_epoch,
+            new_isr=isr,
+        )
+        known = AlterPartitionRequest.TopicData(topic_id=image.topics[topic].id, partitions=[data])
+        request = AlterPartitionRequest(
+            broker_id=partition.leader, broker_epoch=self.controller.epoch(partition.leader), topics=[known]
+        )
+        self.controller.carry_out(self.controller.state.alter_partition(request, 2))
+
+    @invariant()
+    def partitions_make_sense(self) -> None:
+        image = self.controller.state.image
+        for topic, _, partition in image.all_partitions():
+            assert len(set(partition.replicas)) == len(partition.replicas) > 0
+            assert len(set(partition.isr)) == len(partition.isr) > 0
+            assert set(partition.isr) <= set(partition.replicas)
+            assert set(partition.adding) | set(partition.removing) <= set(partition.replicas)
+            if partition.has_leader:
+                assert partition.leader in partition.isr
+                assert image.is_active(partition.leader)
+            else:
+                assert not any(map(image.is_active, partition.isr))
+            assert image.topics_by_id[topic.id] is image.topics[topic.name] is topic
+
+    @invariant()
+    def on_a_shared_volume_whoever_lives_is_in_sync(self) -> None:
+        image = self.controller.state.image
+        for _, _, partition in image.all_partitions():
+            if self.shared and partition.has_leader:
+                assert {replica for replica in partition.replicas if image.is_active(replica)} == set(
+                    partition.isr
+                )
+                assert not partition.recovering
+
+    @invariant()
+    def epochs_only_grow_and_have_one_leader_each(self) -> None:
+        for topic, index, partition in self.controller.state.image.all_partitions():
+            key = (topic.id, index)
+            now = (partition.leader_epoch, partition.partition_epoch)
+            before = self.epochs.get(key, (0, 0))
+            assert now[0] >= before[0]
+            assert now[1] >= before[1]
+            self.epochs[key] = now
+            known = self.leaders.setdefault((*key, partition.leader_epoch), partition.leader)
+            assert known == partition.leader
+
+    @invariant()
+    def the_log_replays_into_the_same_image(self) -> None:
+        for record in self.controller.log[self.replayed.offset + 1 :]:
+            self.replayed.apply(records.decode(records.encode(record)))
+        assert self.replayed == self.controller.state.image
+
+    def teardown(self) -> None:
+        """Whoever leads nothing may always go, and a cluster whose brokers all return has all its leaders."""
+        if not hasattr(self, "controller"):
+            return
+        self.controller.now += 2 * SESSION
+        self.controller.commit(self.controller.state.expire(self.controller.now))
+        for broker_id in (1, 2, 3, 4):
+            self.controller.start(broker_id)
+        for _, _, partition in self.controller.state.image.all_partitions():
+            assert partition.leader != NO_LEADER
+
+
+TestAnyEvents = AnyEvents.TestCase
+TestAnyEvents.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+
+
+def test_a_log_replays_into_a_new_controller() -> None:
+    first = Controller([1, 2, 3])
+    first.create("t", partitions=5, replication_factor=2)
+    first.fence(2)
+    second = Controller(seed=1)
+    second.commit(first.log)
+    assert second.state.image == first.state.image
+    assert not second.heartbeat(2).is_fenced

@@ -1,0 +1,194 @@
+from collections.abc import Sequence
+
+from ottla.broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage, PartitionImage
+from ottla.broker.metadata.records import (
+    BrokerChange,
+    Config,
+    FeatureLevel,
+    Listener,
+    MetadataRecord,
+    Partition,
+    PartitionChange,
+    ProducerIds,
+    RegisterBroker,
+    RemoveTopic,
+    Topic,
+    UnregisterBroker,
+)
+from ottla.wire import Uuid
+
+ORDERS = Uuid(b"o" * 16)
+LISTENERS = (Listener("PLAINTEXT", "here", 9001), Listener("SSL", "there", 9002, 1))
+
+
+def replay(*records: MetadataRecord) -> MetadataImage:
+    image = MetadataImage()
+    image.apply_all(records)
+    return image
+
+
+def topic(partitions: int = 1, replicas: Sequence[int] = (1, 2)) -> list[MetadataRecord]:
+    records = [
+        Partition(ORDERS, index, tuple(replicas), tuple(replicas), leader=replicas[0])
+        for index in range(partitions)
+    ]
+    return [Topic("orders", ORDERS), *records]
+
+
+def register(broker_id: int, epoch: int = 0) -> RegisterBroker:
+    return RegisterBroker(broker_id, epoch, Uuid(16), LISTENERS, rack="a")
+
+
+def test_the_offset_is_that_of_the_last_record() -> None:
+    assert replay().offset == -1
+    assert replay(*topic()).offset == 1
+
+
+def test_a_broker_is_fenced_until_a_record_says_otherwise() -> None:
+    image = replay(register(1, epoch=5))
+    assert not image.brokers[1].alive
+    assert image.alive_brokers() == []
+    image.apply(BrokerChange(1, 5, fenced=False))
+    assert [broker.id for broker in image.alive_brokers()] == [1]
+    assert image.is_active(1)
+    assert not image.is_active(2)
+
+
+def test_a_broker_that_is_leaving_is_alive_but_leads_nothing() -> None:
+    image = replay(
+        register(1), BrokerChange(1, 0, fenced=False), BrokerChange(1, 0, in_controlled_shutdown=True)
+    )
+    assert image.brokers[1].alive
+    assert not image.is_active(1)
+
+
+def test_a_broker_remembers_where_its_registration_is() -> None:
+    assert replay(*topic(), register(1)).brokers[1].registration_offset == 2
+
+
+def test_a_broker_has_the_address_of_its_first_listener() -> None:
+    broker = replay(register(1)).brokers[1]
+    assert (broker.host, broker.port) == ("here", 9001)
+    assert broker.listener("SSL") == LISTENERS[1]
+    assert broker.listener("SASL_SSL") is None
+
+
+def test_a_broker_that_is_unregistered_is_gone() -> None:
+    assert replay(register(1), UnregisterBroker(1, 0)).brokers == {}
+
+
+def test_a_topic_is_found_by_name_and_by_id() -> None:
+    image = replay(*topic(partitions=3))
+    assert image.topics["orders"] is image.topics_by_id[ORDERS]
+    assert image.partition("orders", 2) == PartitionImage((1, 2), (1, 2), 1, 0, 0)
+    assert image.partition("orders", 3) is None
+    assert image.partition("other", 0) is None
+    assert [index for _, index, _ in image.all_partitions()] == [0, 1, 2]
+
+
+def test_a_change_without_a_leader_keeps_the_leader_epoch() -> None:
+    image = replay(*topic(), PartitionChange(ORDERS, 0, isr=(1,)))
+    assert image.partition("orders", 0) == PartitionImage((1, 2), (1,), 1, leader_epoch=0, partition_epoch=1)
+
+
+def test_a_change_with_a_leader_raises_the_leader_epoch_even_for_the_same_one() -> None:
+    image = replay(*topic(), PartitionChange(ORDERS, 0, leader=1))
+    assert image.partition("orders", 0) == PartitionImage((1, 2), (1, 2), 1, 1, 1)
+
+
+def test_a_change_may_touch_everything() -> None:
+    change = PartitionChange(
+        ORDERS, 0, isr=(3,), leader=3, replicas=(3, 1), adding=(3,), removing=(1,), recovering=True
+    )
+    partition = replay(*topic(), change).partition("orders", 0)
+    assert partition == PartitionImage((3, 1), (3,), 3, 1, 1, (3,), (1,), True)
+    assert partition is not None
+    assert partition.is_reassigning
+    assert partition.has_leader
+    assert partition.preferred_leader == 3
+
+
+def test_a_topic_takes_its_configs_with_it() -> None:
+    image = replay(
+        *topic(),
+        Config(TOPIC_RESOURCE, "orders", "retention.ms", "5"),
+        Config(TOPIC_RESOURCE, "other", "retention.ms", "6"),
+        RemoveTopic(ORDERS),
+    )
+    assert image.topics == {}
+    assert image.topics_by_id == {}
+    assert image.configs == {(TOPIC_RESOURCE, "other"): {"retention.ms": "6"}}
+
+
+def test_a_config_without_a_value_is_removed() -> None:
+    image = replay(
+        Config(BROKER_RESOURCE, "", "a", "1"),
+        Config(BROKER_RESOURCE, "", "b", "2"),
+        Config(BROKER_RESOURCE, "", "a", None),
+    )
+    assert image.config_overrides(BROKER_RESOURCE, "") == {"b": "2"}
+    image.apply(Config(BROKER_RESOURCE, "", "b", None))
+    image.apply(Config(BROKER_RESOURCE, "", "never set", None))
+    assert image.configs == {}
+    assert image.config_overrides(BROKER_RESOURCE, "") == {}
+
+
+def test_overrides_that_someone_holds_do_not_change_under_them() -> None:
+    image = replay(Config(BROKER_RESOURCE, "", "a", "1"))
+    held = image.config_overrides(BROKER_RESOURCE, "")
+    image.apply(Config(BROKER_RESOURCE, "", "a", "2"))
+    assert held == {"a": "1"}
+
+
+def test_producer_ids_and_features_are_kept() -> None:
+    image = replay(ProducerIds(1, 0, 1000), FeatureLevel("group.version", 1), FeatureLevel("x", 2))
+    image.apply(FeatureLevel("x", 0))
+    assert image.next_producer_id == 1000
+    assert image.features == {"group.version": 1}
+
+
+def test_a_delta_has_each_partition_before_and_after_all_records() -> None:
+    image = replay(*topic(partitions=2))
+    delta = image.apply_all(
+        [PartitionChange(ORDERS, 1, leader=2), PartitionChange(ORDERS, 1, leader=1), register(9)]
+    )
+    (change,) = delta.partitions.values()
+    assert (change.topic, change.topic_id, change.index) == ("orders", ORDERS, 1)
+    assert change.old == PartitionImage((1, 2), (1, 2), 1, 0, 0)
+    assert change.new == PartitionImage((1, 2), (1, 2), 1, 2, 2)
+    assert list(delta.brokers) == [9]
+
+
+def test_a_delta_tells_new_topics_from_deleted_ones() -> None:
+    image = MetadataImage()
+    delta = image.apply_all([*topic(), Config(TOPIC_RESOURCE, "orders", "a", "1")])
+    assert delta.created_topics == {ORDERS: "orders"}
+    assert delta.partitions[ORDERS, 0].old is None
+    assert list(delta.configs) == [(TOPIC_RESOURCE, "orders")]
+    delta = image.apply_all([RemoveTopic(ORDERS)])
+    assert delta.deleted_topics == {ORDERS: "orders"}
+    assert delta.partitions[ORDERS, 0].new is None
+    assert list(delta.configs) == [(TOPIC_RESOURCE, "orders")]
+
+
+def test_what_came_and_went_within_a_delta_is_neither_created_nor_deleted() -> None:
+    delta = MetadataImage().apply_all([*topic(), RemoveTopic(ORDERS)])
+    assert delta.created_topics == delta.deleted_topics == {}
+    change = delta.partitions[ORDERS, 0]
+    assert change.old is None
+    assert change.new is None
+
+
+def test_a_topic_that_is_made_again_is_another_topic() -> None:
+    image = replay(*topic())
+    again = Uuid(b"2" * 16)
+    delta = image.apply_all([RemoveTopic(ORDERS), Topic("orders", again), Partition(again, 0, (1,), (1,), 1)])
+    assert delta.deleted_topics == {ORDERS: "orders"}
+    assert delta.created_topics == {again: "orders"}
+    assert list(delta.partitions) == [(ORDERS, 0), (again, 0)]
+
+
+def test_a_delta_names_features_and_producer_ids() -> None:
+    delta = MetadataImage().apply_all([FeatureLevel("x", 1), ProducerIds(1, 0, 1000)])
+    assert list(delta.features) == ["x"]
+    assert delta.producer_ids

@@ -1,0 +1,395 @@
+"""The cluster as a whole: nodes come and go, leaders move, links are cut, and what was acknowledged stays."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from ottla.broker.cluster import AsyncCluster, TopicSpec
+from ottla.broker.faults import delay, drop, error, never
+from ottla.errors import (
+    BrokerError,
+    ConnectionLostError,
+    InvalidReplicationFactorError,
+    TopicAlreadyExistsError,
+)
+from ottla.wire.messages import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    FetchResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+from tests.broker.worlds import Body, World, batch, fetch_request, in_simulation
+
+Run = Callable[[Body], object]
+NOT_LEADER, TIMED_OUT = 6, 7
+
+
+def values(cluster: AsyncCluster, topic: str = "orders") -> list[bytes | None]:
+    return [record.value for record in cluster.dump(topic)]
+
+
+async def leaders(world: World, cluster: AsyncCluster, node_id: int, topic: str = "orders") -> list[int]:
+    """As one node tells them."""
+    client = await world.client(cluster, node_id)
+    wanted = [MetadataRequest.MetadataRequestTopic(name=topic)]
+    answer = await client.ask(MetadataRequest(topics=wanted), 12, MetadataResponse)
+    return [partition.leader_id for partition in answer.topics[0].partitions]
+
+
+def test_every_node_knows_the_topics_and_each_other(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(3, topics={"orders": 6}) as cluster:
+            assert len(cluster.bootstrap.split(",")) == 3
+            for node_id in (1, 2, 3):
+                client = await world.client(cluster, node_id)
+                answer = await client.ask(MetadataRequest(topics=None), 12, MetadataResponse)
+                assert [broker.node_id for broker in answer.brokers] == [1, 2, 3]
+                assert answer.cluster_id == cluster.cluster_id
+                (topic,) = answer.topics
+                assert (topic.name, len(topic.partitions)) == ("orders", 6)
+                assert sorted(partition.leader_id for partition in topic.partitions) == [1, 1, 2, 2, 3, 3]
+                assert all(len(partition.replica_nodes) == 3 for partition in topic.partitions)
+
+    run(body)
+
+
+def test_what_is_produced_is_fetched(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"]) as cluster:
+            client = await world.client(cluster)
+            first = await client.produce("orders", batch(b"1", b"2"))
+            second = await client.produce("orders", batch(b"3"), acks=1)
+            assert (first.base_offset, second.base_offset) == (0, 2)
+            found = await client.fetch("orders")
+            assert found.high_watermark == 3
+            assert values(cluster) == [b"1", b"2", b"3"]
+
+    run(body)
+
+
+def test_a_long_poll_ends_when_records_come_and_holds_up_nobody_else(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"]) as cluster:
+            reader, writer = await world.client(cluster), await world.client(cluster)
+            polling = asyncio.ensure_future(reader.fetch("orders", max_wait=60_000))
+            await cluster.wait_for(lambda: cluster.node(1).dispatcher.in_work == 1)
+            await writer.produce("orders", batch(b"1"))
+            found = await polling
+            assert found.high_watermark == 1
+            assert found.records
+
+    run(body)
+
+
+def test_a_long_poll_ends_with_its_time(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"]) as cluster:
+            client = await world.client(cluster)
+            polling = asyncio.ensure_future(client.fetch("orders", max_wait=60_000))
+            await cluster.wait_for(lambda: cluster.node(1).dispatcher.in_work == 1)
+            cluster.clock.advance(61)
+            found = await polling
+            assert (found.error_code, bytes(found.records or b"")) == (0, b"")
+
+    run(body)
+
+
+def test_answers_of_one_connection_keep_their_order(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"]) as cluster:
+            client = await world.client(cluster)
+            order: list[str] = []
+
+            async def noted(name: str, work: Awaitable[object]) -> None:
+                await work
+                order.append(name)
+
+            poll = asyncio.ensure_future(client.fetch("orders", max_wait=200))
+            await asyncio.sleep(0)
+            ask = asyncio.ensure_future(client.ask(ApiVersionsRequest(), 0, ApiVersionsResponse))
+            await asyncio.gather(noted("poll", poll), noted("ask", ask))
+            assert order == ["poll", "ask"]
+
+    run(body)
+
+
+def test_a_moved_leader_has_the_records_and_the_old_one_refuses(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(3, topics=["orders"]) as cluster:
+            old = cluster.leader("orders")
+            new = next(node_id for node_id in (1, 2, 3) if node_id != old)
+            before = await world.client(cluster, old)
+            await before.produce("orders", batch(b"1"))
+            await cluster.move_leader("orders", 0, new)
+            refused = await before.produce("orders", batch(b"2"), version=10)
+            assert refused.error_code == NOT_LEADER
+            assert refused.current_leader is not None
+            assert refused.current_leader.leader_id == new
+            after = await world.client(cluster, new)
+            assert (await after.produce("orders", batch(b"2"))).base_offset == 1
+            assert values(cluster) == [b"1", b"2"]
+            for node_id in (1, 2, 3):
+                assert await leaders(world, cluster, node_id) == [new]
+
+    run(body)
+
+
+def test_a_clean_stop_hands_leaderships_over_and_a_restart_brings_the_node_back(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(3, topics={"orders": 3}) as cluster:
+            for partition in range(3):
+                cluster.seed("orders", [b"%d" % partition], partition)
+            address = (cluster.node(2).host, cluster.node(2).port)
+            await cluster.stop_node(2)
+            assert 2 not in [cluster.leader("orders", partition) for partition in range(3)]
+            assert values(cluster) == [b"0", b"1", b"2"]
+            await cluster.start_node(2)
+            assert (cluster.node(2).host, cluster.node(2).port) == address
+            await cluster.move_leader("orders", 0, 2)
+            assert values(cluster) == [b"0", b"1", b"2"]
+
+    run(body)
+
+
+def test_a_killed_node_is_fenced_when_its_session_ends(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(3, topics={"orders": 3}) as cluster:
+            cluster.seed("orders", [b"1"], 1)
+            victim = cluster.leader("orders", 1)
+            await cluster.stop_node(victim, clean=False)
+            assert cluster.leader("orders", 1) == victim
+            for _ in range(4):
+                cluster.clock.advance(3)
+                await asyncio.sleep(0.01)
+            await cluster.wait_for(lambda: cluster.leader("orders", 1) not in (victim, -1), "another leader")
+            assert values(cluster) == [b"1"]
+
+    run(body)
+
+
+def test_with_every_replica_gone_a_partition_has_no_leader_until_one_is_back(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(2, topics={"orders": TopicSpec(1, replicas=1)}) as cluster:
+            cluster.seed("orders", [b"1", b"2"])
+            leader = cluster.leader("orders")
+            await cluster.stop_node(leader)
+            assert cluster.leader("orders") == -1
+            await cluster.start_node(leader)
+            await cluster.wait_for(lambda: cluster.leader("orders") == leader, "its leader")
+            assert values(cluster) == [b"1", b"2"]
+
+    run(body)
+
+
+def test_a_paused_node_answers_nothing_until_it_goes_on(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"]) as cluster:
+            client, other = await world.client(cluster), await world.client(cluster)
+            cluster.pause_node(1)
+            asked = [
+                asyncio.ensure_future(each.ask(ApiVersionsRequest(), 0, ApiVersionsResponse))
+                for each in (client, other, client)
+            ]
+            await cluster.wait_for(lambda: cluster.node(1).dispatcher.in_work >= 2)
+            assert not any(each.done() for each in asked)
+            cluster.resume_node(1)
+            assert all([(await each).error_code == 0 for each in asked])
+
+    run(body)
+
+
+def test_a_paused_node_is_fenced_and_comes_back(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(3, topics={"orders": 3}) as cluster:
+            cluster.pause_node(3)
+            for _ in range(5):
+                cluster.clock.advance(2.5)
+                await asyncio.sleep(0.01)
+            moved = lambda: 3 not in [cluster.leader("orders", number) for number in range(3)]  # noqa: E731
+            await cluster.wait_for(moved, "new leaders")
+            cluster.resume_node(3)
+            cluster.clock.advance(3)
+            await cluster.wait_for(lambda: cluster.controller.state.image.is_active(3), "node 3")
+
+    run(body)
+
+
+def test_nodes_are_added_and_removed(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(1) as cluster:
+            assert await cluster.add_node(rack="b") == 2
+            await cluster.create_topic("orders", 2, replicas=2)
+            assert sorted(cluster.leader("orders", number) for number in (0, 1)) == [1, 2]
+            cluster.seed("orders", [b"1"], 0)
+            await cluster.stop_node(2)
+            assert [cluster.leader("orders", number) for number in (0, 1)] == [1, 1]
+            with pytest.raises(ValueError, match="node 2 is stopped"):
+                cluster.node(2)
+            await cluster.remove_node(2)
+            assert 2 not in cluster.controller.state.image.brokers
+            with pytest.raises(ValueError, match="node 2 does not exist"):
+                cluster.node(2)
+
+    run(body)
+
+
+def test_a_node_that_is_cut_off_serves_on_until_it_is_fenced(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(3, topics=["orders"]) as cluster:
+            leader = cluster.leader("orders")
+            other = next(node_id for node_id in (1, 2, 3) if node_id != leader)
+            client = await world.client(cluster, leader)
+            cluster.cut_controller(leader)
+            assert (await client.produce("orders", batch(b"1"))).error_code == 0
+            created = CreateTopicsRequest(
+                topics=[CreateTopicsRequest.CreatableTopic(name="x", num_partitions=1)]
+            )
+            answer = await client.ask(created, 5, CreateTopicsResponse)
+            assert answer.topics[0].error_code == TIMED_OUT
+            # The old leader does not hear of the new one. Its appends are refused all the same.
+            await cluster.move_leader("orders", 0, other)
+            assert (await client.produce("orders", batch(b"lost"))).error_code == NOT_LEADER
+            assert await leaders(world, cluster, leader) == [leader]
+            cluster.heal_controller(leader)
+            await cluster.wait_for(
+                lambda: cluster.node(leader).image.topics["orders"].partitions[0].leader == other, "the news"
+            )
+            assert values(cluster) == [b"1"]
+
+    run(body)
+
+
+def test_a_topic_that_is_deleted_and_made_again_is_empty(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(3, topics={"orders": 2}) as cluster:
+            cluster.seed("orders", [b"old"])
+            await cluster.delete_topic("orders")
+            with pytest.raises(ValueError, match="orders"):
+                cluster.dump("orders")
+            await cluster.create_topic("orders", 2)
+            assert values(cluster) == []
+            cluster.seed("orders", [b"new"])
+            assert values(cluster) == [b"new"]
+
+    run(body)
+
+
+def test_dropped_before_the_append_nothing_is_stored_and_after_it_everything(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"]) as cluster:
+            for when in ("before_append", "after_append", "response"):
+                fault = cluster.faults.add("Produce", when=when, action=drop, count=1)
+                client = await world.client(cluster)
+                with pytest.raises(ConnectionLostError):
+                    await client.produce("orders", batch(when.encode()))
+                assert fault.hits == 1
+            assert values(cluster) == [b"after_append", b"response"]
+
+    run(body)
+
+
+def test_errors_are_answered_for_the_partitions_that_a_rule_names(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics={"orders": 2}) as cluster:
+            client = await world.client(cluster)
+            cluster.faults.add("Produce", topic="orders", partition=1, action=error("NOT_ENOUGH_REPLICAS"))
+            assert (await client.produce("orders", batch(b"0"), partition=0)).error_code == 0
+            assert (await client.produce("orders", batch(b"1"), partition=1)).error_code == 19
+            cluster.faults.clear()
+            cluster.faults.add("Produce", when="after_append", action=error(20), count=1)
+            assert (await client.produce("orders", batch(b"2"), partition=1)).error_code == 20
+            assert (await client.produce("orders", batch(b"3"), partition=1)).error_code == 0
+            assert values(cluster) == [b"0", b"2", b"3"]
+
+    run(body)
+
+
+def test_a_delay_is_by_the_clock_and_never_is_never(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"]) as cluster:
+            client, other = await world.client(cluster), await world.client(cluster)
+            late = cluster.faults.add("Produce", action=delay(60), count=1)
+            producing = asyncio.ensure_future(client.produce("orders", batch(b"late")))
+            await late.wait()
+            await other.produce("orders", batch(b"early"))
+            cluster.clock.advance(61)
+            assert (await producing).base_offset == 1
+            silent = cluster.faults.add("Fetch", action=never, count=1)
+            fetching = asyncio.ensure_future(client.fetch("orders"))
+            await silent.wait()
+            assert len((await other.fetch("orders")).records or b"") > 0
+            assert not fetching.done()
+            client.channel.close()
+            with pytest.raises(ConnectionLostError):
+                await fetching
+
+    run(body)
+
+
+def test_an_older_kafka_can_be_played(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(max_versions="2.8") as cluster:
+            client = await world.client(cluster)
+            answer = await client.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+            highest = {api.api_key: api.max_version for api in answer.api_keys}
+            assert (highest[0], highest[1], highest[3]) == (9, 12, 11)
+            assert 75 not in highest
+        async with world.cluster(max_versions={"Fetch": 11, "DescribeCluster": -1}) as cluster:
+            client = await world.client(cluster)
+            answer = await client.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+            highest = {api.api_key: api.max_version for api in answer.api_keys}
+            assert highest[1] == 11
+            assert 60 not in highest
+
+    run(body)
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        AsyncCluster(0)
+    with pytest.raises(ValueError, match="racks has 1 entries for 3 brokers"):
+        AsyncCluster(3, racks=["a"])
+    with pytest.raises(TypeError, match="a list or a dict"):
+        AsyncCluster(topics="orders")
+    with pytest.raises(ValueError, match="did you mean"):
+        AsyncCluster(config={"message.max.byte": 1})
+    with pytest.raises(ValueError, match="releases known here"):
+        AsyncCluster(max_versions="0.8")
+
+
+def test_a_cluster_that_cannot_start_leaves_nothing_behind(run: Run) -> None:
+    async def body(world: World) -> None:
+        with pytest.raises(BrokerError) as caught:
+            async with world.cluster(1, topics={"orders": TopicSpec(1, replicas=2)}):
+                pass
+        assert isinstance(caught.value, InvalidReplicationFactorError)
+        async with world.cluster(1, topics=["orders"]) as cluster:
+            with pytest.raises(TopicAlreadyExistsError):
+                await cluster.create_topic("orders")
+
+    run(body)
+
+
+def test_the_same_seed_gives_the_same_trace() -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(3, topics={"orders": 3}) as cluster:
+            clients = [await world.client(cluster, node_id) for node_id in (1, 2, 3)]
+            for number in range(30):
+                partition = number % 3
+                client = clients[cluster.leader("orders", partition) - 1]
+                await client.produce("orders", batch(b"%d" % number), partition)
+                if number == 15:
+                    await cluster.stop_node(3)
+                    await cluster.start_node(3)
+                    clients[2] = await world.client(cluster, 3)
+            await clients[0].ask(fetch_request("orders"), 12, FetchResponse)
+
+    first, again, other = in_simulation(body, 5), in_simulation(body, 5), in_simulation(body, 6)
+    assert first == again
+    assert first != other

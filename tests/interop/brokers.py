@@ -1,0 +1,148 @@
+"""Two kinds of cluster behind one face: the embedded one and Apache Kafka.
+
+A test that takes the `broker` or `broker3` fixture runs on both, and can say nothing that is true of only one.
+What clients do has its place elsewhere; here topics are made, leaders moved, nodes stopped and started.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from ottla.broker import Cluster
+from ottla.wire.messages import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+)
+from tests.interop import confluent
+from tests.interop.apache import ApacheKafka
+from tests.interop.plain import Connection
+from tests.interop.waiting import eventually
+
+_PREFERRED = 0
+_ELECTION_NOT_NEEDED = 84
+
+
+class Broker(ABC):
+    """A running cluster."""
+
+    kind: str
+
+    @property
+    @abstractmethod
+    def bootstrap(self) -> str:
+        """The addresses of all nodes, for a client's `bootstrap.servers`."""
+
+    @property
+    @abstractmethod
+    def node_ids(self) -> list[int]:
+        """The ids of all nodes, running or not."""
+
+    @abstractmethod
+    def stop_node(self, node_id: int) -> None:
+        """Shut a node down in order."""
+
+    @abstractmethod
+    def start_node(self, node_id: int) -> None:
+        """Start a stopped node again, with its data and its address."""
+
+    @abstractmethod
+    def move_leader(self, topic: str, partition: int, node_id: int) -> None:
+        """Make a node that has a replica of the partition its leader."""
+
+    def create_topic(self, partitions: int = 1, config: dict[str, str] | None = None) -> str:
+        """A new topic with a replica on each node, under a name of its own."""
+        return confluent.create_topic(self.bootstrap, partitions, len(self.node_ids), config)
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        return confluent.leader(self.bootstrap, topic, partition)
+
+    def restart(self, node_id: int, topic: str, partitions: int) -> None:
+        """Stop a node and start it again; done when all its replicas of the topic are in sync."""
+        self.stop_node(node_id)
+        self.start_node(node_id)
+        eventually(
+            lambda: all(
+                confluent.in_sync(self.bootstrap, topic, partition) == sorted(self.node_ids)
+                for partition in range(partitions)
+            ),
+            f"node {node_id} to be in sync again",
+        )
+
+
+class EmbeddedBroker(Broker):
+    """The cluster of `ottla.broker`, in a thread of this process."""
+
+    kind = "ottla"
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        # The cluster itself names those that run.
+        self._node_ids = cluster.nodes
+
+    @property
+    def bootstrap(self) -> str:
+        return self._cluster.bootstrap
+
+    @property
+    def node_ids(self) -> list[int]:
+        return self._node_ids
+
+    def stop_node(self, node_id: int) -> None:
+        self._cluster.stop_node(node_id)
+
+    def start_node(self, node_id: int) -> None:
+        self._cluster.start_node(node_id)
+
+    def move_leader(self, topic: str, partition: int, node_id: int) -> None:
+        self._cluster.move_leader(topic, partition, node_id)
+
+
+class ApacheBroker(Broker):
+    """Apache Kafka, a process for each node."""
+
+    kind = "apache"
+
+    def __init__(self, kafka: ApacheKafka) -> None:
+        self._kafka = kafka
+
+    @property
+    def bootstrap(self) -> str:
+        return self._kafka.bootstrap
+
+    @property
+    def node_ids(self) -> list[int]:
+        return self._kafka.node_ids
+
+    def stop_node(self, node_id: int) -> None:
+        self._kafka.stop_node(node_id)
+
+    def start_node(self, node_id: int) -> None:
+        self._kafka.start_node(node_id)
+
+    def move_leader(self, topic: str, partition: int, node_id: int) -> None:
+        # The first replica is the preferred leader: put it first, then elect it.
+        others = [other for other in self.node_ids if other != node_id]
+        with Connection(self.bootstrap) as connection:
+            _reassign(connection, topic, partition, [node_id, *others])
+            _elect_preferred(connection, topic, partition)
+        eventually(lambda: self.leader(topic, partition) == node_id, f"node {node_id} to lead {topic}")
+
+
+def _reassign(connection: Connection, topic: str, partition: int, replicas: list[int]) -> None:
+    request = AlterPartitionReassignmentsRequest
+    wanted = request.ReassignablePartition(partition_index=partition, replicas=replicas)
+    topics = [request.ReassignableTopic(name=topic, partitions=[wanted])]
+    answer = connection.ask(request(timeout_ms=10_000, topics=topics), 0)
+    assert isinstance(answer, AlterPartitionReassignmentsResponse)
+    assert answer.error_code == answer.responses[0].partitions[0].error_code == 0, answer
+
+
+def _elect_preferred(connection: Connection, topic: str, partition: int) -> None:
+    wanted = [ElectLeadersRequest.TopicPartitions(topic=topic, partitions=[partition])]
+    request = ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=wanted, timeout_ms=10_000)
+    answer = connection.ask(request, 2)
+    assert isinstance(answer, ElectLeadersResponse)
+    (result,) = answer.replica_election_results[0].partition_result
+    assert result.error_code in (0, _ELECTION_NOT_NEEDED), answer

@@ -1,0 +1,191 @@
+"""The simulated network: the seed decides what arrives when, and links can be cut and healed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from ottla.errors import ConnectionLostError
+from ottla.net.channel import Channel
+from ottla.net.connection import Connection
+from ottla.runtime import Listener
+from ottla.sim.network import CONNECT_TIMEOUT, Conditions, Manner
+from ottla.sim.runtime import SimRuntime, run
+from ottla.wire.messages import HeartbeatRequest, HeartbeatResponse
+from tests.net.peers import RawPeer, Recorder, framed
+from tests.net.test_channel import Answering
+
+HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+
+
+async def node(runtime: SimRuntime, name: str, port: int = 9092) -> Listener:
+    server = Answering()
+    return await runtime.at(name).listen("10.0.0.1", port, lambda: Connection(server))
+
+
+async def channel_from(runtime: SimRuntime, name: str, port: int = 9092) -> Channel:
+    return await Channel.open(runtime.at(name), "10.0.0.1", port)
+
+
+def test_what_arrives_takes_time_and_a_round_trip_twice_as_much() -> None:
+    async def main(runtime: SimRuntime) -> None:
+        await node(runtime, "node-1")
+        channel = await channel_from(runtime, "client")
+        began = runtime.clock.monotonic()
+        assert await channel.ask(HEARTBEAT, 4) == HeartbeatResponse(error_code=1)
+        assert runtime.clock.monotonic() - began == pytest.approx(0.020)
+        channel.close()
+        await channel.wait_closed()
+
+    run(main, seed=1, conditions=Conditions(min_latency=0.01, max_latency=0.01, jitter=0))
+
+
+def test_data_arrives_in_order_although_it_is_delayed_and_cut_up() -> None:
+    async def main(runtime: SimRuntime) -> None:
+        server = Recorder()
+        listener = await runtime.listen("a", 0, lambda: Connection(server))
+        peer = cast(RawPeer, await runtime.connect("a", listener.port, RawPeer))
+        frames = [b"%d" % number * (number % 50) for number in range(500)]
+        for frame in frames:
+            peer.transport.write(framed(frame))
+        await server.until_frames(500)
+        assert server.frames == frames
+        kinds = [delivery.kind for delivery in runtime.network.trace.latest]
+        assert len(kinds) > 800
+        assert kinds[:2] == ["open", "accept"]
+        peer.transport.close()
+        await server.until_lost()
+
+    run(main, seed=3, conditions=Conditions(cut_up=1.0, jitter=0.01))
+
+
+@pytest.mark.parametrize(
+    "places", [("client", "node-1"), ("node-1", "client"), ("client", 9092), (9092, "client")]
+)
+def test_behind_a_silent_cut_everything_waits_until_it_is_healed(places: tuple[str | int, str | int]) -> None:
+    async def main(runtime: SimRuntime) -> None:
+        await node(runtime, "node-1")
+        await node(runtime, "node-2", 9093)
+        channel, other = await channel_from(runtime, "client"), await channel_from(runtime, "client", 9093)
+        runtime.network.cut(*places)
+        asking = asyncio.ensure_future(channel.ask(HEARTBEAT, 4))
+        await other.ask(HEARTBEAT, 4)
+        await runtime.clock.sleep(60)
+        assert not asking.done()
+        runtime.network.heal(*places)
+        began = runtime.clock.monotonic()
+        assert await asking == HeartbeatResponse(error_code=1)
+        assert runtime.clock.monotonic() - began < 0.1
+        await close(channel, other)
+
+    run(main, seed=1)
+
+
+def test_a_one_way_cut_lets_the_other_way_through() -> None:
+    async def main(runtime: SimRuntime) -> None:
+        await node(runtime, "node-1")
+        channel = await channel_from(runtime, "client")
+        runtime.network.cut("node-1", "client", "one way")
+        asking = asyncio.ensure_future(channel.ask(HEARTBEAT, 4))
+        await runtime.clock.sleep(10)
+        assert not asking.done()
+        latest = runtime.network.trace.latest[-1]
+        assert (latest.sender.partition("/")[0], latest.kind) == ("client", "data")
+        runtime.network.heal_all()
+        await asking
+        await close(channel)
+
+    run(main, seed=1)
+
+
+def test_a_link_cut_twice_is_healed_when_both_are() -> None:
+    async def main(runtime: SimRuntime) -> None:
+        await node(runtime, "node-1")
+        channel = await channel_from(runtime, "client")
+        runtime.network.cut("client", "node-1")
+        runtime.network.cut("client", 9092)
+        asking = asyncio.ensure_future(channel.ask(HEARTBEAT, 4))
+        await runtime.clock.sleep(1)
+        runtime.network.heal("client", "node-1")
+        await runtime.clock.sleep(1)
+        assert not asking.done()
+        runtime.network.heal("client", 9092)
+        await asking
+        await close(channel)
+
+    run(main, seed=1)
+
+
+def test_a_cut_that_resets_breaks_what_is_there_and_refuses_what_is_new() -> None:
+    async def main(runtime: SimRuntime) -> None:
+        await node(runtime, "node-1")
+        channel, other = await channel_from(runtime, "client"), await channel_from(runtime, "bystander")
+        asking = asyncio.ensure_future(channel.ask(HEARTBEAT, 4))
+        await asyncio.sleep(0)
+        runtime.network.cut("client", "node-1", "reset")
+        with pytest.raises(ConnectionLostError, match="reset"):
+            await asking
+        with pytest.raises(ConnectionRefusedError):
+            await channel_from(runtime, "client")
+        await other.ask(HEARTBEAT, 4)
+        runtime.network.heal("client", "node-1")
+        again = await channel_from(runtime, "client")
+        await again.ask(HEARTBEAT, 4)
+        await close(again, other)
+
+    run(main, seed=1)
+
+
+def test_connections_can_be_reset_without_a_cut() -> None:
+    async def main(runtime: SimRuntime) -> None:
+        await node(runtime, "node-1")
+        channel = await channel_from(runtime, "client")
+        runtime.network.reset("node-1", "client")
+        await channel.wait_closed()
+        again = await channel_from(runtime, "client")
+        await again.ask(HEARTBEAT, 4)
+        await close(again)
+
+    run(main, seed=1)
+
+
+@pytest.mark.parametrize("manner", ["silent", "one way"])
+def test_connecting_across_a_silent_cut_times_out_as_on_linux(manner: Manner) -> None:
+    async def main(runtime: SimRuntime) -> None:
+        await node(runtime, "node-1")
+        runtime.network.cut("node-1", "client", manner)
+        with pytest.raises(TimeoutError, match="does not answer client"):
+            await channel_from(runtime, "client")
+        assert runtime.clock.monotonic() == pytest.approx(CONNECT_TIMEOUT)
+        runtime.network.heal("node-1", "client")
+        channel = await channel_from(runtime, "client")
+        await channel.ask(HEARTBEAT, 4)
+        await close(channel)
+
+    run(main, seed=1)
+
+
+def test_a_slow_reader_stops_the_writer_across_the_network() -> None:
+    async def main(runtime: SimRuntime) -> None:
+        server = Recorder()
+        listener = await runtime.listen("a", 0, lambda: Connection(server))
+        peer = cast(RawPeer, await runtime.connect("a", listener.port, RawPeer))
+        peer.transport.pause_reading()
+        await server.until(lambda: bool(server.connections))
+        server.connection.send([bytes(100_000)])
+        await runtime.clock.sleep(1)
+        assert server.connection.pending_bytes == 100_000 - 5000
+        peer.transport.resume_reading()
+        await server.until(lambda: server.drains == 1)
+        peer.transport.close()
+        await server.until_lost()
+
+    run(main, seed=1, conditions=Conditions(window=5000))
+
+
+async def close(*channels: Channel) -> None:
+    for channel in channels:
+        channel.close()
+        await channel.wait_closed()
