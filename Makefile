@@ -11,6 +11,7 @@ CYTHON := $(patsubst %.pyx,%.c,$(wildcard src/ottla/_native/*.pyx))
 NATIVE := $(filter-out $(CYTHON),$(NATIVE))
 WORKERS ?= auto
 FUZZ_FRAMES ?= 1000000
+FUZZ_CONNECTIONS ?= 20000
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -55,9 +56,10 @@ format: $(STAMP) ## let ruff mend what it can
 stubs: $(STAMP) ## write the editor stubs of the wire messages anew from the schema
 	$(PY) -m tools.make_stubs
 
-fuzz: $(STAMP) ## a million damaged frames and batches (FUZZ_FRAMES=N for another number)
+fuzz: $(STAMP) ## a million damaged frames and batches, and connections full of them (FUZZ_FRAMES=N, FUZZ_CONNECTIONS=N)
 	$(PY) -m tests.wire.fuzz --frames $(FUZZ_FRAMES)
 	$(PY) -m tests.native.record_fuzz --batches $(FUZZ_FRAMES)
+	$(PY) -m tests.broker.connection_fuzz --connections $(FUZZ_CONNECTIONS)
 
 sanitize: $(STAMP) ## the compiled core's tests and fuzzers under AddressSanitizer and UBSan
 	$(PY) -m tools.sanitize

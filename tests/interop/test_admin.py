@@ -15,13 +15,7 @@ from aiokafka.admin import NewTopic as AioNewTopic
 from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
-from confluent_kafka.admin._listoffsets import (
-    EarliestSpec,
-    LatestSpec,
-    MaxTimestampSpec,
-    OffsetSpec,
-    TimestampSpec,
-)
+from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
@@ -33,6 +27,7 @@ from tests.interop.waiting import eventually
 
 CONFLUENT = PEERS[0]
 WITHIN_S = 30.0
+SPECIFICATION: Any = OffsetSpec  # its methods have no types
 
 
 @pytest.fixture
@@ -165,10 +160,10 @@ def test_offsets_are_listed_by_every_specification(broker: Broker, admin: AdminC
         found = only(admin.list_offsets({TopicPartition(topic, 0): specification}))
         return found.offset, found.timestamp
 
-    assert listed(EarliestSpec()) == (0, -1)
-    assert listed(LatestSpec()) == (3, -1)
-    assert listed(MaxTimestampSpec()) == (1, times[1])
-    assert listed(TimestampSpec(times[0] + 1)) == (1, times[1])
+    assert listed(SPECIFICATION.earliest()) == (0, -1)
+    assert listed(SPECIFICATION.latest()) == (3, -1)
+    assert listed(SPECIFICATION.max_timestamp()) == (1, times[1])
+    assert listed(SPECIFICATION.for_timestamp(times[0] + 1)) == (1, times[1])
 
 
 def test_the_cluster_is_described(broker: Broker, admin: AdminClient) -> None:

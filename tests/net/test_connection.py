@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import struct
+import tracemalloc
 import weakref
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ import pytest
 
 from ottla.errors import ConnectionLostError, DecodeError
 from ottla.net.connection import Connection
+from ottla.net.memory import ImmediatePath, MemoryTransport
 from ottla.net.outgoing import PIECE
 from ottla.runtime import Runtime, SystemRuntime
 from tests.net.peers import RawPeer, Recorder, connect, connect_raw, framed, listen
@@ -402,6 +404,27 @@ def test_a_lost_connection_is_freed_without_the_garbage_collector(world: World[N
         gc.enable()
 
 
+@both_worlds
+@pytest.mark.parametrize("way", ["close", "abort"])
+def test_a_receiver_may_refuse_a_connection_as_soon_as_it_is_there(world: World[None], way: str) -> None:
+    class Refusing(Recorder):
+        def connected(self, connection: Connection) -> None:
+            connection.send([b"no"])
+            getattr(connection, way)()
+
+    async def main(runtime: Runtime) -> None:
+        server = Refusing()
+        listener = await listen(runtime, server)
+        peer = await connect_raw(runtime, listener)
+        peer.transport.write(framed(b"hello"))
+        await peer.until_lost()
+        await server.until_lost()
+        assert server.frames == []
+        await listener.close()
+
+    world(main)
+
+
 def test_connections_of_a_loop_share_their_scratch_buffer() -> None:
     async def main(runtime: Runtime) -> memoryview:
         server = Recorder()
@@ -417,6 +440,23 @@ def test_connections_of_a_loop_share_their_scratch_buffer() -> None:
         return rooms[0]
 
     assert sockets(main).obj is not sockets(main).obj
+
+
+def test_a_silent_connection_costs_less_than_a_kilobyte() -> None:
+    async def main() -> int:
+        receiver = Recorder()
+        ends = MemoryTransport.joined((ImmediatePath(), ImmediatePath()), (("a", 1), ("b", 2)))
+        Connection(receiver).connection_made(ends[0])
+        tracemalloc.start()
+        try:
+            before, _ = tracemalloc.get_traced_memory()
+            for _ in range(1000):
+                Connection(receiver).connection_made(ends[0])
+            return tracemalloc.get_traced_memory()[0] - before
+        finally:
+            tracemalloc.stop()
+
+    assert asyncio.run(main()) < 1000 * 1024
 
 
 def test_an_address_of_the_sixth_version_is_shown_in_brackets() -> None:

@@ -62,3 +62,13 @@ def test_nothing_is_left_after_clear() -> None:
     outgoing.take()
     outgoing.clear()
     assert taken(outgoing) == []
+
+
+def test_what_was_taken_is_not_kept_alive() -> None:
+    outgoing = Outgoing()
+    outgoing.add([b"never the last"])
+    for number in range(20_000):
+        outgoing.add([b"%d" % number])
+        assert outgoing.take() == (b"%d" % (number - 1) if number else b"never the last")
+    assert len(outgoing._queue) <= 1001
+    assert sum(map(len, outgoing._queue)) == outgoing.size == 5

@@ -185,6 +185,40 @@ def test_a_slow_reader_stops_the_writer_across_the_network() -> None:
     run(main, seed=1, conditions=Conditions(window=5000))
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_the_network_does_frames_stay_whole_and_in_order(seed: int) -> None:
+    """Small windows, data in pieces, and receivers that pause at random, in both directions at once."""
+
+    async def main(runtime: SimRuntime) -> None:
+        random = runtime.at("test").random
+
+        def dawdle(connection: Connection, _: memoryview) -> None:
+            if random.random() < 0.3:
+                connection.pause()
+                runtime.clock.call_later(random.random() / 100, connection.resume)
+
+        def echo(connection: Connection, frame: memoryview) -> None:
+            connection.send([framed(bytes(frame))])
+            dawdle(connection, frame)
+
+        server, client = Recorder(on_frame=echo), Recorder(on_frame=dawdle)
+        listener = await runtime.listen("a", 0, lambda: Connection(server))
+        connection = cast(Connection, await runtime.connect("a", listener.port, lambda: Connection(client)))
+        frames = [random.randbytes(random.choice([0, 1, 10, 3000, 100_000])) for _ in range(100)]
+        for frame in frames:
+            connection.send([framed(frame)])
+            await runtime.clock.sleep(random.choice([0, 0, 0.001]))
+        await client.until_frames(len(frames))
+        assert server.frames == client.frames == frames
+        connection.close()
+        await client.until_lost()
+        await server.until_lost()
+        assert (client.losses, server.losses) == ([None], [None])
+
+    window = [1, 100, 5000, 200_000][seed % 4] + 1000 * (seed % 3)
+    run(main, seed=seed, conditions=Conditions(cut_up=0.8, jitter=0.001, window=window))
+
+
 async def close(*channels: Channel) -> None:
     for channel in channels:
         channel.close()

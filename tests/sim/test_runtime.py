@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
@@ -21,9 +22,8 @@ from tests.net.test_channel import Answering
 async def traffic(runtime: SimRuntime) -> str:
     """Some machines that talk across a network that fails now and then."""
     for number in (1, 2):
-        server = Answering()
-        place = runtime.at(f"node-{number}")
-        await place.listen("10.0.0.1", 9091 + number, lambda server=server: Connection(server))
+        factory = partial(Connection, Answering())
+        await runtime.at(f"node-{number}").listen("10.0.0.1", 9091 + number, factory)
 
     async def talk(name: str) -> None:
         client = runtime.at(name)
@@ -122,7 +122,7 @@ def test_tasks_left_behind_are_an_error_and_are_cancelled() -> None:
         tasks.clear()
 
     with pytest.raises(
-        UnfinishedTasksError, match="3 tasks wait: first in .*; second in .*; third in "
+        UnfinishedTasksError, match=r"3 tasks wait: first in .*; second in .*; third in "
     ) as caught:
         run(main, seed=1)
     assert isinstance(caught.value, KafkaError)

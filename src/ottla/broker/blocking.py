@@ -147,6 +147,9 @@ class Cluster:
     def stop_node(self, node_id: int, *, clean: bool = True) -> None:
         self.run(self._cluster.stop_node(node_id, clean=clean))
 
+    def fence_node(self, node_id: int) -> None:
+        self.run(self._cluster.fence_node(node_id))
+
     def start_node(self, node_id: int) -> None:
         self.run(self._cluster.start_node(node_id))
 

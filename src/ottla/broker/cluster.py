@@ -143,7 +143,7 @@ class AsyncCluster:
             },
         )
         self._controller = ControllerNode(
-            self._runtime.at(_CONTROLLER_HOST), self._volume, self.faults, state
+            self._runtime.at(_CONTROLLER_HOST), self._volume, self.faults, state, self._configs
         )
         try:
             await self._controller.start(self._host or _CONTROLLER_HOST)
@@ -190,6 +190,11 @@ class AsyncCluster:
         node = self.node(node_id)
         del self.nodes[node_id]
         await node.stop(clean=clean)
+
+    async def fence_node(self, node_id: int) -> None:
+        """The controller gives a node up without waiting for its session to end; one that lives comes back."""
+        records = self.controller.state.fence_broker(node_id)
+        await self.controller.known_to_nodes(self.controller.commit(records))
 
     async def start_node(self, node_id: int) -> None:
         """Starts a node that was stopped, on the port that it had."""
@@ -303,7 +308,7 @@ class AsyncCluster:
         if image is None:
             raise ValueError(f"there is no topic {topic!r}")
         wanted = sorted(image.partitions) if partition is None else [partition]
-        return [record for number in wanted for record in contents.dump(self.partition(topic, number))]
+        return [record for number in wanted for record in contents.dump(self._replica(topic, number))]
 
     async def wait_for(
         self, condition: Callable[[], bool], what: str = "the condition", within: float = 10.0
@@ -336,6 +341,14 @@ class AsyncCluster:
         self._options[node.id] = NodeOptions(
             node.id, options.host, node.port, options.rack, options.config, options.max_versions
         )
+
+    def _replica(self, topic: str, partition: int) -> Partition:
+        """Whoever has it, whether or not it has heard yet that it leads."""
+        for node in self.nodes.values():
+            held = node.partitions.get((topic, partition))
+            if held is not None:
+                return held
+        raise RuntimeError(f"no node that runs has partition {partition} of {topic!r}")
 
     def _host_of(self, node_id: int) -> str:
         return self._host or f"node-{node_id}"

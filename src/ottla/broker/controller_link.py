@@ -12,7 +12,8 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.features import SUPPORTED
-from ottla.broker.metadata.log import METADATA_TOPIC, read_records
+from ottla.broker.metadata.log import read_records
+from ottla.broker.metadata.names import METADATA_TOPIC
 from ottla.errors import BrokerError, KafkaError, RequestTimedOutError, StaleBrokerEpochError, raise_for_code
 from ottla.net.channel import Channel
 from ottla.wire import Message, Uuid, decode_response, encode_request

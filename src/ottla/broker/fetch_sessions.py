@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from random import Random
 from typing import Final
 
 from ottla.errors import (
@@ -23,6 +22,7 @@ from ottla.errors import (
     FetchSessionTopicIdError,
     InvalidFetchSessionEpochError,
 )
+from ottla.runtime import Random
 from ottla.wire import ZERO_UUID, Uuid
 from ottla.wire.messages import FetchRequest, FetchResponse
 

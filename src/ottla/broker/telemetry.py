@@ -13,7 +13,6 @@ each call, in milliseconds; the two handlers have the messages.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from random import Random
 from typing import Final, Protocol
 
 from ottla._native.checksums import crc32c
@@ -24,6 +23,7 @@ from ottla.errors import (
     UnknownSubscriptionIdError,
     UnsupportedCompressionTypeError,
 )
+from ottla.runtime import Random
 from ottla.wire import ZERO_UUID, Uuid
 
 ALL_METRICS: Final = "*"
@@ -114,6 +114,8 @@ class Telemetry:
 
     def __init__(self) -> None:
         self.subscription = Subscription()
+        self.is_offered = False
+        """Whether clients are told that there is telemetry: like Kafka's, once there is somebody who receives it."""
         self.pushes: list[Push] = []
         # The longest unheard of first, so that it is the first to be forgotten.
         self._clients: dict[tuple[int, Uuid], Client] = {}
@@ -123,6 +125,7 @@ class Telemetry:
         if not _SHORTEST_INTERVAL_MS <= interval_ms <= _LONGEST_INTERVAL_MS:
             limits = f"{_SHORTEST_INTERVAL_MS} to {_LONGEST_INTERVAL_MS}"
             raise ValueError(f"interval_ms={interval_ms}: Kafka takes {limits}")
+        self.is_offered = True
         metrics = (ALL_METRICS,) if ALL_METRICS in prefixes else tuple(dict.fromkeys(prefixes))
         self.subscription = Subscription(metrics, interval_ms)
 
@@ -130,11 +133,15 @@ class Telemetry:
         """The client with this id, a new one where the subscription has changed since or its connection is gone."""
         known = self._clients.pop((node, client_instance_id), None)
         if known is None or known.peer.is_closed or known.subscription != self.subscription:
+            self._forget_the_gone()
             known = Client(client_instance_id, peer, self.subscription)
         self._clients[node, client_instance_id] = known
-        if len(self._clients) > MOST_CLIENTS_KNOWN:
-            del self._clients[next(iter(self._clients))]
         return known
+
+    def _forget_the_gone(self) -> None:
+        self._clients = {key: client for key, client in self._clients.items() if not client.peer.is_closed}
+        if len(self._clients) >= MOST_CLIENTS_KNOWN:
+            del self._clients[next(iter(self._clients))]
 
     def keep(self, push: Push) -> None:
         self.pushes.append(push)

@@ -233,8 +233,8 @@ def _scratch() -> memoryview:
 
 
 def _address(name: Any) -> tuple[str, str]:
-    """Host, and host with port; a transport that is no socket of the internet has neither."""
+    """Host, and host with port; unknown if the peer is gone already, or the transport has no addresses."""
     if not isinstance(name, tuple):
-        return "", ""
+        return "", "unknown"
     host, port = name[:2]
     return host, f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -7,7 +7,6 @@ ones are passed on as they are.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -15,15 +14,18 @@ from ottla.wire.primitives import Buffer
 
 PIECE: Final = 256 * 1024
 _SMALL: Final = 16 * 1024
+_MANY: Final = 1000
 
 
 class Outgoing:
     """Buffers that are not handed over yet, in order."""
 
-    __slots__ = ("_queue", "size")
+    __slots__ = ("_first", "_queue", "size")
 
     def __init__(self) -> None:
-        self._queue: deque[Buffer] = deque()
+        # A list and the place of its first buffer: an empty deque is as large as all the rest of a connection.
+        self._queue: list[Buffer] = []
+        self._first = 0
         self.size = 0
 
     def add(self, parts: Sequence[Buffer]) -> None:
@@ -34,16 +36,25 @@ class Outgoing:
 
     def take(self) -> Buffer:
         """The next piece; only while `size` is not 0."""
-        buffer = self._queue.popleft()
+        buffer = self._queue[self._first]
         if len(buffer) > PIECE:
             view = memoryview(buffer)
-            self._queue.appendleft(view[PIECE:])
+            self._queue[self._first] = view[PIECE:]
             buffer = view[:PIECE]
+        else:
+            self._queue[self._first] = b""  # must not be kept alive until the whole queue is empty
+            self._first += 1
         self.size -= len(buffer)
+        if not self.size:
+            self.clear()
+        elif self._first >= _MANY:
+            del self._queue[: self._first]
+            self._first = 0
         return buffer
 
     def clear(self) -> None:
         self._queue.clear()
+        self._first = 0
         self.size = 0
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import math
 from asyncio import events
 from collections.abc import Callable
 from contextvars import Context
@@ -26,13 +27,15 @@ _Ts = TypeVarTuple("_Ts")
 class VirtualLoop(asyncio.BaseEventLoop):
     """An event loop in virtual time, which begins at 0."""
 
-    # BaseEventLoop's own: its timers, as a heap.
+    # BaseEventLoop's own: its timers, as a heap, and the smallest interval that its clock can tell.
     _scheduled: list[asyncio.TimerHandle]
+    _clock_resolution: float
 
     def __init__(self, limit: float | None = None) -> None:
         """`limit` is the virtual time that the simulation may take, in seconds."""
         super().__init__()
         self._now = 0.0
+        self._clock_resolution = math.ulp(0.0)
         self.limit = limit
         self._timers = 0
         self._selector = self
@@ -51,6 +54,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
             )
         if timeout > 0:
             self._now += timeout
+            # What is due "now" is due before now + resolution, which must be a later number also in a year.
+            self._clock_resolution = math.ulp(self._now)
             if self.limit is not None and self._now > self.limit:
                 raise SimulationOverranError(f"not over after {self.limit} seconds, {self.describe_tasks()}")
         return []

@@ -301,3 +301,40 @@ LOGGER_CHANGES: Final[Sequence[tuple[Change, ...]]] = [
     (("no.such.logger", SET, "OFF"),),
     (("no.such.logger", DELETE, None),),
 ]
+
+# What is set where DescribeConfigs is on record: statically, for the broker, for all brokers, and so on.
+
+STATIC: Final = {
+    "log.retention.hours": "1",
+    "log.roll.ms": "5000000",
+    "log.flush.scheduler.interval.ms": "777",
+    "message.max.bytes": "2000",
+    "log.cleanup.policy": "compact , delete",
+    "auto.create.topics.enable": "FALSE",
+    "delegation.token.secret.key": "secret",
+    "log.initial.task.delay.ms": "30001",
+    "group.consumer.session.timeout.ms": "46000",
+}
+DYNAMIC: Final = {
+    "log.retention.ms": " 100",
+    "message.max.bytes": "3000",
+    "leader.replication.throttled.rate": "100",
+    "no.such.config": "x",
+    "listener.name.plaintext.max.connections": "77",
+    "listener.name.plaintext.ssl.keystore.password": "secret",
+}
+DYNAMIC_DEFAULT: Final = {
+    "message.max.bytes": "4000",
+    "log.roll.ms": "6000000",
+    "another.unknown.config": "x",
+    "follower.replication.throttled.rate": "5",
+    "group.consumer.assignment.interval.ms": "1500",
+    "min.insync.replicas": "1",
+}
+TOPIC_OVERRIDES: Final = {
+    "retention.ms": " 50",
+    "internal.segment.bytes": "100",
+    "cleanup.policy": "delete, delete",
+}
+GROUP_OVERRIDES: Final = {"consumer.session.timeout.ms": "50000", "share.isolation.level": "read_committed"}
+METRICS_OVERRIDES: Final = {"interval.ms": " 50000"}

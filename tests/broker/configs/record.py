@@ -18,7 +18,20 @@ from ottla.wire.messages import (
     DescribeConfigsResponse,
     IncrementalAlterConfigsRequest,
 )
-from tests.broker.configs.cases import DELETE, NODE_ID, SET, Case, Change, all_cases
+from tests.broker.configs.cases import (
+    DELETE,
+    DYNAMIC,
+    DYNAMIC_DEFAULT,
+    GROUP_OVERRIDES,
+    METRICS_OVERRIDES,
+    NODE_ID,
+    SET,
+    STATIC,
+    TOPIC_OVERRIDES,
+    Case,
+    Change,
+    all_cases,
+)
 from tests.broker.configs.recorded import ANSWERS, DESCRIBED, Line, answer_to_line, save
 from tests.interop import jars
 from tests.interop.apache import ApacheKafka
@@ -35,41 +48,6 @@ _SETTLE_S: Final = 1.0
 
 # Paths and ports that differ from run to run.
 _OF_ONE_RUN: Final = ("listeners", "log.dirs", "controller.quorum.bootstrap.servers")
-
-STATIC: Final = {
-    "log.retention.hours": "1",
-    "log.roll.ms": "5000000",
-    "log.flush.scheduler.interval.ms": "777",
-    "message.max.bytes": "2000",
-    "log.cleanup.policy": "compact , delete",
-    "auto.create.topics.enable": "FALSE",
-    "delegation.token.secret.key": "secret",
-    "log.initial.task.delay.ms": "30001",
-    "group.consumer.session.timeout.ms": "46000",
-}
-DYNAMIC: Final = {
-    "log.retention.ms": " 100",
-    "message.max.bytes": "3000",
-    "leader.replication.throttled.rate": "100",
-    "no.such.config": "x",
-    "listener.name.plaintext.max.connections": "77",
-    "listener.name.plaintext.ssl.keystore.password": "secret",
-}
-DYNAMIC_DEFAULT: Final = {
-    "message.max.bytes": "4000",
-    "log.roll.ms": "6000000",
-    "another.unknown.config": "x",
-    "follower.replication.throttled.rate": "5",
-    "group.consumer.assignment.interval.ms": "1500",
-    "min.insync.replicas": "1",
-}
-TOPIC_OVERRIDES: Final = {
-    "retention.ms": " 50",
-    "internal.segment.bytes": "100",
-    "cleanup.policy": "delete, delete",
-}
-GROUP_OVERRIDES: Final = {"consumer.session.timeout.ms": "50000", "share.isolation.level": "read_committed"}
-METRICS_OVERRIDES: Final = {"interval.ms": " 50000"}
 
 
 class Kafka:

@@ -2,7 +2,7 @@
 
 kafka_answers.jsonl: what became of the cases of cases.py; `after` are the resource's overrides where it was altered.
 kafka_described.jsonl: what DescribeConfigs said of a topic, a broker, a group and a subscription without any configs
-("plain"), and what it and CreateTopics said otherwise where record.py had set some.
+("plain"), and what it and CreateTopics said otherwise with what cases.py sets.
 `python -m tests.broker.configs.record` makes both anew.
 """
 

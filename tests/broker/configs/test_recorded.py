@@ -30,8 +30,7 @@ from ottla.broker.configs import (
 )
 from ottla.errors import BrokerError
 from ottla.wire.messages import AlterConfigsRequest, IncrementalAlterConfigsRequest
-from tests.broker.configs import record
-from tests.broker.configs.cases import NODE_ID
+from tests.broker.configs import cases
 from tests.broker.configs.recorded import ANSWERS, DESCRIBED, Line, load
 
 CLUSTER_MIN_ISR = {"min.insync.replicas": "1"}
@@ -56,14 +55,14 @@ def plain_static() -> dict[str, str]:
 
 
 def plain_broker() -> BrokerConfigs:
-    broker = BrokerConfigs(plain_static(), node_id=NODE_ID)
+    broker = BrokerConfigs(plain_static(), node_id=cases.NODE_ID)
     broker.set_dynamic({}, CLUSTER_MIN_ISR)
     return broker
 
 
 def special_broker() -> BrokerConfigs:
-    broker = BrokerConfigs({**plain_static(), **record.STATIC}, node_id=NODE_ID)
-    broker.set_dynamic(record.DYNAMIC, record.DYNAMIC_DEFAULT)
+    broker = BrokerConfigs({**plain_static(), **cases.STATIC}, node_id=cases.NODE_ID)
+    broker.set_dynamic(cases.DYNAMIC, cases.DYNAMIC_DEFAULT)
     return broker
 
 
@@ -189,11 +188,11 @@ def test_a_resource_without_configs_is_described_as_kafka_describes_it(what: str
 @pytest.mark.parametrize(
     ("what", "ours"),
     [
-        ("topic", lambda: describe_topic(TopicConfigs(record.TOPIC_OVERRIDES, special_broker()))),
+        ("topic", lambda: describe_topic(TopicConfigs(cases.TOPIC_OVERRIDES, special_broker()))),
         ("broker", lambda: describe_broker(special_broker())),
         ("broker defaults", lambda: describe_broker_defaults(special_broker())),
-        ("group", lambda: describe_group(GroupConfigs(record.GROUP_OVERRIDES, special_broker()))),
-        ("client metrics", lambda: describe_client_metrics(record.METRICS_OVERRIDES)),
+        ("group", lambda: describe_group(GroupConfigs(cases.GROUP_OVERRIDES, special_broker()))),
+        ("client metrics", lambda: describe_client_metrics(cases.METRICS_OVERRIDES)),
     ],
 )
 def test_a_resource_with_configs_is_described_as_kafka_describes_it(what: str, ours: Any) -> None:

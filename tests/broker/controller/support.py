@@ -34,17 +34,6 @@ BROKER_SETTINGS: dict[str, Any] = {
     "default.replication.factor": 1,
     "broker.session.timeout.ms": SESSION * 1000,
     "delete.topic.enable": True,
-    "offsets.topic.num.partitions": 50,
-    "offsets.topic.replication.factor": 1,
-    "offsets.topic.segment.bytes": 104_857_600,
-    "transaction.state.log.num.partitions": 50,
-    "transaction.state.log.replication.factor": 1,
-    "transaction.state.log.min.isr": 1,
-    "transaction.state.log.segment.bytes": 104_857_600,
-    "share.coordinator.state.topic.num.partitions": 50,
-    "share.coordinator.state.topic.replication.factor": 1,
-    "share.coordinator.state.topic.min.isr": 1,
-    "share.coordinator.state.topic.segment.bytes": 104_857_600,
 }
 
 

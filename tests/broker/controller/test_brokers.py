@@ -272,6 +272,18 @@ def test_a_broker_in_controlled_shutdown_gets_no_new_partitions_and_leads_none()
     assert BrokerChange(1, controller.epoch(1), in_controlled_shutdown=True) in controller.log
 
 
+def test_a_broker_that_was_told_to_go_and_stays_leads_nothing_until_it_registers_again() -> None:
+    controller = Controller([1])
+    controller.create("t", [[1]])
+    controller.heartbeat(1, want_shut_down=True)
+    assert controller.heartbeat(1, want_shut_down=True).should_shut_down
+    assert not controller.heartbeat(1).is_fenced
+    assert controller.partition("t").leader == NO_LEADER
+    controller.fence(1)
+    controller.start(1)
+    assert controller.partition("t").leader == 1
+
+
 def test_a_broker_is_unregistered_with_everything_it_led() -> None:
     controller = Controller([1, 2])
     controller.create("t", [[1, 2]])

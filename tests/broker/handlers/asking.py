@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from ottla.broker import Cluster
 from ottla.wire import Message
-from ottla.wire.batches import encode_batch
+from ottla.wire.batches import PlainRecord, encode_batch
 from ottla.wire.messages import ProduceRequest, ProduceResponse
 from tests.interop.plain import Connection
 
@@ -36,7 +36,9 @@ def batch(
     values: Sequence[bytes], *, time: int = TIME, producer: tuple[int, int, int] | None = None
 ) -> bytes:
     """Records without keys; `producer` is id, epoch and first sequence."""
-    records = [(index, time + index, None, value, []) for index, value in enumerate(values)]
+    records: list[PlainRecord] = [
+        (index, time + index, None, value, []) for index, value in enumerate(values)
+    ]
     if producer is None:
         return encode_batch(records)
     producer_id, epoch, sequence = producer

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.broker import Cluster, faults
+from ottla.broker import Cluster, error
 from ottla.wire.messages import (
     DeleteRecordsRequest,
     DeleteRecordsResponse,
@@ -150,7 +150,7 @@ def test_only_the_leader_answers_except_to_a_debugger(kafka3: Cluster, new_topic
 def test_a_fault_is_answered_for_its_partition_alone(kafka: Cluster, new_topic: Callable[..., str]) -> None:
     topic = new_topic(kafka, 2)
     fault = kafka.faults.add(
-        "ListOffsets", topic=topic, partition=1, action=faults.error("LEADER_NOT_AVAILABLE"), count=1
+        "ListOffsets", topic=topic, partition=1, action=error("LEADER_NOT_AVAILABLE"), count=1
     )
     assert offsets(kafka, topic, at(LATEST, 0), at(LATEST, 1)) == [(0, -1, 0, 0), (5, -1, -1, -1)]
     assert fault.hits == 1

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ottla.broker import Cluster, faults
+from ottla.broker import Cluster, error
 from ottla.wire import Uuid
 from ottla.wire.messages import MetadataRequest, MetadataResponse
 from tests.broker.handlers.asking import ask, await_fenced, await_topic
@@ -183,6 +183,6 @@ def test_a_partition_whose_only_replica_is_down_has_no_leader() -> None:
 
 def test_a_fault_is_answered_for_its_partition(kafka: Cluster, new_topic: Callable[..., str]) -> None:
     topic = new_topic(kafka, 2)
-    kafka.faults.add("Metadata", topic=topic, action=faults.error("LEADER_NOT_AVAILABLE"), count=1)
+    kafka.faults.add("Metadata", topic=topic, action=error("LEADER_NOT_AVAILABLE"), count=1)
     assert metadata(kafka, topic).topics[0].error_code == 5
     assert metadata(kafka, topic).topics[0].error_code == 0

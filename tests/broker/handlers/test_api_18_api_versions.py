@@ -47,6 +47,8 @@ def test_the_versions_are_those_of_a_broker_of_apache_kafka(kafka: Cluster) -> N
         72: (0, 0),
         75: (0, 0),
     }
+    assert 71 not in served(versions(kafka))
+    kafka.telemetry.subscribe("*")
     listed = served(versions(kafka))
     assert {key: listed.get(key) for key in expected} == expected
 
@@ -77,4 +79,10 @@ def test_features_that_may_be_off_are_told_since_version_4(kafka: Cluster) -> No
     new = {feature.name: feature.max_version for feature in versions(kafka, 4).supported_features}
     assert all(minimum > 0 for minimum in old.values())
     assert new["metadata.version"] == 30
-    assert versions(kafka).finalized_features_epoch >= 0
+
+
+def test_the_cluster_runs_at_the_highest_level_of_each_feature(kafka: Cluster) -> None:
+    answer = versions(kafka)
+    assert answer.finalized_features_epoch >= 0
+    finalized = {feature.name: feature.max_version_level for feature in answer.finalized_features}
+    assert finalized == {feature.name: feature.max_version for feature in answer.supported_features}

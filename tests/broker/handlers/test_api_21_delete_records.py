@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.broker import Cluster, faults
+from ottla.broker import Cluster, error
 from ottla.wire.messages import DeleteRecordsRequest, DeleteRecordsResponse
 from tests.broker.handlers.asking import ask, batch, produce
 
@@ -78,13 +78,11 @@ def test_only_the_leader_deletes(kafka3: Cluster, new_topic: Callable[..., str])
 
 
 def test_a_fault_is_answered_for_its_partition_alone(kafka: Cluster, topic: str) -> None:
-    kafka.faults.add(
-        "DeleteRecords", topic=topic, partition=0, action=faults.error("REQUEST_TIMED_OUT"), count=1
-    )
+    kafka.faults.add("DeleteRecords", topic=topic, partition=0, action=error("REQUEST_TIMED_OUT"), count=1)
     assert delete(kafka, topic, (0, 3), (1, 0)) == [(0, 7, -1), (1, 0, 0)]
     assert len(kafka.dump(topic, 0)) == 6
 
 
 def test_the_refusal_of_a_whole_request_names_every_partition(kafka: Cluster, topic: str) -> None:
-    kafka.faults.add("DeleteRecords", action=faults.error("CLUSTER_AUTHORIZATION_FAILED"), count=1)
+    kafka.faults.add("DeleteRecords", action=error("CLUSTER_AUTHORIZATION_FAILED"), count=1)
     assert delete(kafka, topic, (0, 3), (1, 0)) == [(0, 31, -1), (1, 31, -1)]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.broker import Cluster, faults
+from ottla.broker import Cluster, error
 from ottla.wire.messages import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 from tests.broker.handlers.asking import ask
 
@@ -92,8 +92,11 @@ def test_a_cursor_that_makes_no_sense_is_refused(own: Cluster) -> None:
     assert page(own, cursor=("a", -1)) == ([], None)
 
 
+def test_an_empty_name_is_an_error_of_the_server(own: Cluster) -> None:
+    assert page(own, "", "a") == ([("", -1, []), ("a", -1, [])], None)
+    assert page(own, "", "a", cursor=("", 0)) == ([("", 17, []), ("a", 0, [0])], None)
+
+
 def test_a_fault_is_answered_for_its_topic(own: Cluster) -> None:
-    own.faults.add(
-        "DescribeTopicPartitions", topic="b", action=faults.error("TOPIC_AUTHORIZATION_FAILED"), count=1
-    )
+    own.faults.add("DescribeTopicPartitions", topic="b", action=error("TOPIC_AUTHORIZATION_FAILED"), count=1)
     assert page(own, "a", "b") == ([("a", 0, [0]), ("b", 29, [])], None)

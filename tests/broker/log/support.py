@@ -97,9 +97,7 @@ def bases(found: Slice) -> list[int]:
 
 def values(log: Log) -> list[bytes | None]:
     found = log.read(log.log_start_offset, 1 << 30)
-    return [
-        record.value for record in decode_fetch(joined(found), "orders", 0, offset=log.log_start_offset)
-    ]
+    return [record.value for record in decode_fetch(joined(found), "orders", 0, offset=log.log_start_offset)]
 
 
 def copy_of(fs: MemoryFileSystem, directory: str = DIRECTORY) -> MemoryFileSystem:

@@ -7,7 +7,7 @@ found differences against the table in `differences`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from tests.interop.comparison.differences import Difference
@@ -45,13 +45,21 @@ def unexplained(found: Iterable[Found], table: Iterable[Difference]) -> list[Fou
 
 
 def stale(found: Iterable[Found], table: Iterable[Difference]) -> list[Difference]:
-    """Entries of the table that nothing shows any more."""
+    """Entries of the table that nothing shows any more, with just those of their paths."""
     seen = list(found)
-    return [entry for entry in table if not any(explains(entry, each) for each in seen)]
+    return [
+        replace(entry, paths=gone)
+        for entry in table
+        if (gone := tuple(p for p in entry.paths if not any(_matches(entry.steps, p, each) for each in seen)))
+    ]
 
 
 def explains(entry: Difference, found: Found) -> bool:
-    return fnmatchcase(found.step, entry.steps) and fnmatchcase(found.path, entry.path)
+    return any(_matches(entry.steps, path, found) for path in entry.paths)
+
+
+def _matches(steps: str, path: str, found: Found) -> bool:
+    return fnmatchcase(found.step, steps) and fnmatchcase(found.path, path)
 
 
 def _fields(path: str, kafka: Plain, ottla: Plain) -> Iterator[tuple[str, Plain, Plain]]:

@@ -14,9 +14,136 @@ class Difference:
     """Steps and fields, both as patterns of `fnmatch`, with what is different about them."""
 
     steps: str
-    path: str
+    paths: tuple[str, ...]
     difference: str
     reason: str
 
 
-DIFFERENCES: tuple[Difference, ...] = ()
+def _apis(*names: str) -> tuple[str, ...]:
+    return tuple(f"api_keys/{name}" for name in names)
+
+
+def _features(*names: str) -> tuple[str, ...]:
+    return tuple(f"{kind}_features/{name}.version" for name in names for kind in ("supported", "finalized"))
+
+
+def _of_node(*configs: str) -> tuple[str, ...]:
+    return tuple(f"results/1/configs/{config}/*" for config in configs)
+
+
+DIFFERENCES: tuple[Difference, ...] = (
+    Difference(
+        "*",
+        (
+            *_apis("OffsetCommit", "OffsetFetch", "OffsetDelete", "JoinGroup", "Heartbeat", "LeaveGroup"),
+            *_apis("SyncGroup", "DescribeGroups", "ListGroups", "DeleteGroups", "ConsumerGroupHeartbeat"),
+            *_apis("ConsumerGroupDescribe"),
+            *_features("group"),
+        ),
+        "not offered",
+        "the cluster has no consumer groups yet",
+    ),
+    Difference(
+        "*",
+        (
+            *_apis("AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "WriteTxnMarkers", "TxnOffsetCommit"),
+            *_apis("DescribeTransactions", "ListTransactions"),
+            *_features("transaction"),
+        ),
+        "not offered",
+        "the cluster has no transactions yet",
+    ),
+    Difference(
+        "*",
+        (
+            *_apis("ShareGroupHeartbeat", "ShareGroupDescribe", "ShareFetch", "ShareAcknowledge"),
+            *_apis("InitializeShareGroupState", "ReadShareGroupState", "WriteShareGroupState"),
+            *_apis("DeleteShareGroupState", "ReadShareGroupStateSummary", "DescribeShareGroupOffsets"),
+            *_apis("AlterShareGroupOffsets", "DeleteShareGroupOffsets"),
+            *_apis("StreamsGroupHeartbeat", "StreamsGroupDescribe"),
+            *_features("share", "streams"),
+        ),
+        "not offered",
+        "the cluster has no share groups and no streams groups",
+    ),
+    Difference(
+        "*",
+        (
+            *_apis("SaslHandshake", "SaslAuthenticate", "DescribeAcls", "CreateAcls", "DeleteAcls"),
+            *_apis("CreateDelegationToken", "RenewDelegationToken", "ExpireDelegationToken"),
+            *_apis("DescribeDelegationToken", "DescribeClientQuotas", "AlterClientQuotas"),
+            *_apis("DescribeUserScramCredentials", "AlterUserScramCredentials"),
+        ),
+        "not offered",
+        "everyone may do everything: the cluster is for tests, on one machine",
+    ),
+    Difference(
+        "*",
+        (
+            *_apis("AlterReplicaLogDirs", "DescribeLogDirs", "DescribeQuorum"),
+            *_apis("UnregisterBroker", "AddRaftVoter", "RemoveRaftVoter", "ListConfigResources"),
+            *_features("kraft", "eligible.leader.replicas"),
+        ),
+        "not offered",
+        "there are no disks and there is no quorum to administer",
+    ),
+    Difference(
+        "*",
+        _apis("GetTelemetrySubscriptions", "PushTelemetry"),
+        "offered",
+        "Apache Kafka offers them when a receiver of metrics is configured; here one always is",
+    ),
+    Difference(
+        "find coordinator: of a transaction*",
+        ("*",),
+        "INVALID_REQUEST",
+        "the cluster has no transactions yet",
+    ),
+    Difference(
+        "*",
+        (
+            "*/configs/min.insync.replicas/config_source",
+            "*/configs/min.insync.replicas/synonyms",
+            "results//configs",
+        ),
+        "not set for all brokers",
+        "Apache Kafka sets it when the cluster is made, for the sake of eligible leader replicas (KIP-966)",
+    ),
+    Difference(
+        "describe configs: of a broker v4",
+        _of_node("listeners", "listener.security.protocol.map", "inter.broker.listener.name", "log.dirs")
+        + _of_node("process.roles", "controller.quorum.bootstrap.servers"),
+        "at their defaults",
+        "a node of the embedded cluster has one listener, no files and no part in a quorum",
+    ),
+    Difference(
+        "malformed: a client id with a length below minus one",
+        ("*",),
+        "the connection is closed",
+        "only minus one stands for null",
+    ),
+    Difference(
+        "malformed: Metadata with an array below minus one",
+        ("*",),
+        "the connection is closed",
+        "only minus one stands for null",
+    ),
+    Difference(
+        "malformed: Metadata with a string that is not UTF-8",
+        ("*",),
+        "the connection is closed",
+        "Apache Kafka replaces the bytes that are wrong",
+    ),
+    Difference(
+        "fetch: * and a half *",
+        ("responses/*/partitions/0/records",),
+        "whole batches only",
+        "Apache Kafka fills the limit with the first bytes of the next batch, which clients throw away",
+    ),
+    Difference(
+        "produce refused: no records v9",
+        ("*",),
+        "INVALID_RECORD",
+        "Apache Kafka fails inside and leaves the request without an answer",
+    ),
+)

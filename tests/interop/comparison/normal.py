@@ -118,7 +118,7 @@ def _scalar(name: str, value: Any, world: World) -> Plain:
         return world.topic_label(value)
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value).decode("latin-1")
-    if name == "documentation":
+    if name == "documentation" and value is not None:
         return "<documentation>"
     return _text_without_traces(value, world) if isinstance(value, str) else value
 

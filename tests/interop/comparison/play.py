@@ -77,6 +77,7 @@ class Player:
         line = Line(self._address)
         try:
             for step in section.steps:
+                self._world.step = step.name
                 outcome = self._raw(step) if isinstance(step, Raw) else self._settled(line, step)
                 yield f"{section.name}: {step.name}", outcome
                 if outcome in (CLOSED, SILENCE) and isinstance(step, Step) and step.answered:
@@ -145,7 +146,7 @@ class Player:
             except ConnectionError:
                 return CLOSED
         if step.reads is None:
-            return {"outcome": f"an answer of {len(frame)} bytes"}
+            return {"outcome": "an answer"}
         api, version = step.reads
         try:
             return normalised(decode_response(api_named(api), version, frame)[1], self._world)

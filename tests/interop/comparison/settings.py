@@ -15,6 +15,7 @@ SETTINGS: Final[dict[str, str]] = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "5",
+    "default.replication.factor": "1",
     "group.initial.rebalance.delay.ms": "0",
     "broker.session.timeout.ms": "5000",
     "broker.heartbeat.interval.ms": "500",

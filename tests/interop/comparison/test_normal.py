@@ -48,13 +48,15 @@ def test_error_codes_become_names() -> None:
     assert answer["topics"]["orders"]["error_code"] == "UNKNOWN_TOPIC_OR_PARTITION"
 
 
-def test_producers_are_numbered_as_they_appear() -> None:
+def test_a_producer_is_named_after_the_step_that_got_it() -> None:
     world = World()
+    world.step = "first"
     first, second = (InitProducerIdResponse(producer_id=number, producer_epoch=0) for number in (4711, 12))
-    assert normalised(first, world)["producer_id"] == "producer 0"
-    assert normalised(second, world)["producer_id"] == "producer 1"
-    assert normalised(first, world)["producer_id"] == "producer 0"
-    assert world.text_label("for producer 12 at offset 5") == "for producer producer 1 at offset 5"
+    assert normalised(first, world)["producer_id"] == "<producer of first>"
+    world.step = "second"
+    assert normalised(second, world)["producer_id"] == "<producer of second>"
+    assert normalised(first, world)["producer_id"] == "<producer of first>"
+    assert world.text_label("producer 12 at offset 5") == "producer <producer of second> at offset 5"
 
 
 def test_a_time_of_today_is_now_and_any_other_is_itself() -> None:

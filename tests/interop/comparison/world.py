@@ -19,6 +19,8 @@ class World:
     def __init__(self) -> None:
         self.values: dict[str, int] = {}
         """What steps have remembered by name: a session's id, a producer's id."""
+        self.step = ""
+        """The step whose answer is looked at: what appears in it for the first time is named after it."""
         self._ids: dict[str, Uuid] = {}
         self._names: dict[Uuid, str] = {}
         self._producers: dict[int, str] = {}
@@ -44,15 +46,15 @@ class World:
         return f"id of {self._names[topic_id]}" if topic_id in self._names else topic_id.hex()
 
     def producer_label(self, producer_id: int) -> int | str:
-        """Producer ids in the order of their appearance; those that scripts invent are above a million."""
+        """A producer by the step that got its id; ids that scripts invent are above a million."""
         if producer_id < 0 or producer_id > 1_000_000:
             return producer_id
-        return self._producers.setdefault(producer_id, f"producer {len(self._producers)}")
+        return self._producers.setdefault(producer_id, f"<producer of {self.step}>")
 
     def session_label(self, session_id: int) -> int | str:
         if session_id == 0:
             return 0
-        return self._sessions.setdefault(session_id, f"session {len(self._sessions)}")
+        return self._sessions.setdefault(session_id, f"<session of {self.step}>")
 
     def text_label(self, text: str) -> str:
         """A message for people, with the ids in it replaced."""

@@ -218,7 +218,6 @@ def _entry(
     return Entry(
         name=name,
         value=None if sensitive else value,
-        is_default=source is ConfigSource.DEFAULT_CONFIG,
         config_source=source,
         is_sensitive=sensitive,
         synonyms=[

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.broker.metadata.log import METADATA_TOPIC
+from ottla.broker.metadata.names import METADATA_TOPIC
 from ottla.broker.refusals import (
     refuse_alter_configs,
     refuse_create_partitions,
@@ -37,6 +37,7 @@ from ottla.wire.messages import (
     FetchResponse,
     IncrementalAlterConfigsRequest,
     ListPartitionReassignmentsRequest,
+    UpdateFeaturesRequest,
 )
 
 if TYPE_CHECKING:
@@ -166,3 +167,8 @@ def list_partition_reassignments(
     controller: ControllerNode, request: ListPartitionReassignmentsRequest, call: Call
 ) -> Any:
     return controller.state.list_partition_reassignments(request)
+
+
+@handles(UpdateFeaturesRequest, versions=range(3))
+async def update_features(controller: ControllerNode, request: UpdateFeaturesRequest, call: Call) -> Any:
+    return await controller.carry_out(controller.state.update_features(request, call.version))

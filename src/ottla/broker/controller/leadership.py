@@ -67,7 +67,8 @@ def arrival(context: Context, broker_id: int) -> Iterator[PartitionChange]:
 
     def acceptable(replica: int) -> bool:
         # Its record is written in the same decision, so the image does not know yet that it is back.
-        return replica == broker_id or context.image.is_active(replica)
+        returns = replica == broker_id and not context.image.brokers[replica].in_controlled_shutdown
+        return returns or context.image.is_active(replica)
 
     for topic, index, partition in context.image.all_partitions():
         returns = context.shared_volume and broker_id in partition.replicas

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from ottla.broker.configs import BrokerConfigs
 from ottla.broker.controller.decision import Decision
 from ottla.broker.controller.handlers import CONTROLLER
 from ottla.broker.controller.state import ControllerState
@@ -21,7 +22,8 @@ from ottla.broker.dispatch import Dispatcher
 from ottla.broker.faults import Faults, TopicPartition
 from ottla.broker.log.config import NEVER, LogConfig
 from ottla.broker.log.log import Log
-from ottla.broker.metadata.log import METADATA_TOPIC, write_records
+from ottla.broker.metadata.log import write_records
+from ottla.broker.metadata.names import METADATA_TOPIC
 from ottla.broker.metadata.records import MetadataRecord
 from ottla.broker.server import Limits, Server
 from ottla.broker.volume import Volume
@@ -33,7 +35,10 @@ _log = logging.getLogger("ottla.broker.controller")
 CONTROLLER_ID: Final = 3000
 """Apart from every broker's id, as in a KRaft cluster whose controllers are nodes of their own."""
 _WAIT_FOR_NODES: Final = 1.0
-_LOOK_AGAIN: Final = 1.0
+_AT_LEAST: Final = 1.0
+"""How often sessions are looked at; one may begin at any time."""
+_ASLEEP: Final = 0.5
+_GRACE: Final = 0.2
 _LOG_CONFIG: Final = LogConfig(retention_ms=-1, max_message_bytes=NEVER, message_timestamp_after_max_ms=NEVER)
 
 
@@ -46,10 +51,12 @@ class ControllerNode:
         volume: Volume,
         faults: Faults,
         state: ControllerState,
+        configs: BrokerConfigs,
     ) -> None:
         self.id = CONTROLLER_ID
         self.runtime = runtime
         self.state = state
+        self._configs = configs
         self.host, self.port = "", 0
         self._volume = volume
         self._log: Log = volume.acquire(f"{METADATA_TOPIC}-0", _LOG_CONFIG, self.now_ms())
@@ -58,17 +65,20 @@ class ControllerNode:
         # The offset that each node is known to have applied everything below of.
         self._positions: dict[int, int] = {}
         self._waiting: dict[asyncio.Future[None], None] = {}
-        self._sessions: Timer | None = None
+        self._timers: dict[str, Timer] = {}
+        self._due = 0.0
 
     async def start(self, host: str) -> None:
         self.host = host
         self.port = await self._server.listen(host, 0)
         self.commit(self.state.bootstrap())
-        self._schedule()
+        self._look_again(_AT_LEAST)
+        self._tend("leader.imbalance.check.interval.seconds", 1, self.state.balance_leaders)
+        self._tend("unclean.leader.election.interval.ms", 1000, self.state.elect_unclean_leaders)
 
     async def stop(self) -> None:
-        if self._sessions is not None:
-            self._sessions.cancel()
+        for timer in self._timers.values():
+            timer.cancel()
         await self._server.close()
         self._volume.release(f"{METADATA_TOPIC}-0")
 
@@ -152,20 +162,35 @@ class ControllerNode:
         for waiting in list(self._waiting):
             _set(waiting)
 
-    # Sessions
+    # What time does
 
-    def _schedule(self) -> None:
-        """Looks again when the first session would be over, and now and then in case that one begins."""
-        expiry = self.state.next_expiry
-        delay = _LOOK_AGAIN if expiry is None else max(0.0, expiry - self.now())
-        self._sessions = self.runtime.clock.call_later(min(delay, _LOOK_AGAIN), self._expire)
-
-    def _expire(self) -> None:
+    def _watch_sessions(self) -> None:
+        """Fences who has not been heard of."""
+        if self.now() - self._due > _ASLEEP:
+            # A controller that was asleep itself, or whose clock a test has moved, cannot tell who was silent:
+            # those who live get the time for a heartbeat.
+            self._look_again(_GRACE)
+            return
         records = self.state.expire(self.now())
         if records:
-            _log.info("the controller fences what has not been heard of: %s", records)
+            _log.info("the controller fences whom it has not heard of: %s", records)
             self.commit(records)
-        self._schedule()
+        expiry = self.state.next_expiry
+        self._look_again(_AT_LEAST if expiry is None else min(_AT_LEAST, max(0.0, expiry - self.now())))
+
+    def _look_again(self, delay: float) -> None:
+        self._due = self.now() + delay
+        self._timers["sessions"] = self.runtime.clock.call_later(delay, self._watch_sessions)
+
+    def _tend(self, interval: str, per_second: int, decide: Callable[[], Sequence[MetadataRecord]]) -> None:
+        """Lets the state machine decide again and again; `interval` is the config that says how often."""
+
+        def again() -> None:
+            self.commit(decide())
+            self._tend(interval, per_second, decide)
+
+        delay = self._configs.value(interval) / per_second
+        self._timers[interval] = self.runtime.clock.call_later(delay, again)
 
 
 def _set(future: asyncio.Future[None]) -> None:

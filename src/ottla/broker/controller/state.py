@@ -19,7 +19,6 @@ from ottla.broker.controller import (
     features,
     growth,
     in_sync,
-    internal_topics,
     leadership,
     producer_ids,
     reassignment,
@@ -61,8 +60,6 @@ from ottla.wire.messages import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-
-_LATEST_CREATE_TOPICS = CreateTopicsRequest.VERSIONS.high
 
 
 class ControllerState:
@@ -128,12 +125,6 @@ class ControllerState:
 
     def create_topics(self, request: CreateTopicsRequest, version: int) -> Decision[CreateTopicsResponse]:
         return creation.create_topics(self._context, request, version)
-
-    def auto_create(self, names: Iterable[str]) -> Decision[CreateTopicsResponse]:
-        """Topics that are made because somebody needs them: with defaults, or as Kafka makes its own."""
-        configs = self._context.configs
-        wanted = [internal_topics.creatable(name, configs) for name in dict.fromkeys(names)]
-        return self.create_topics(CreateTopicsRequest(topics=wanted), _LATEST_CREATE_TOPICS)
 
     def delete_topics(self, request: DeleteTopicsRequest, version: int) -> Decision[DeleteTopicsResponse]:
         return deletion.delete_topics(self._context, request, version)

@@ -2,7 +2,8 @@
 
 Derived from the handlers that there are. Since version 3 clients say who they are (KIP-511), and a name or version
 of another form is INVALID_REQUEST. Features as in KIP-584; up to version 3 those that may be off are not listed as
-supported, because old clients take a level of zero for an error. A version of ApiVersions that nobody knows is
+supported, because old clients take a level of zero for an error. Telemetry is listed once a test has subscribed to
+it, as Kafka lists it only where somebody receives it. A version of ApiVersions that nobody knows is
 answered by dispatch.py.
 """
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _CLIENTS_SAY_WHO_SINCE: Final = 3
 _FEATURES_FROM_ZERO_SINCE: Final = 4
+_TELEMETRY: Final = (71, 72)
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -39,6 +41,7 @@ def api_versions(node: Node, request: ApiVersionsRequest, call: Call) -> ApiVers
                 max_version=handler.advertised.stop - 1,
             )
             for key, handler in sorted(node.dispatcher.handlers.items())
+            if key not in _TELEMETRY or node.telemetry.is_offered
         ],
         supported_features=[
             ApiVersionsResponse.SupportedFeatureKey(

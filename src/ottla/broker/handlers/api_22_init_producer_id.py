@@ -32,6 +32,8 @@ def _refuse(request: InitProducerIdRequest, error: BrokerError) -> InitProducerI
 async def init_producer_id(node: Node, request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
     if (request.producer_id == _NO_ID) != (request.producer_epoch == _NO_EPOCH):
         raise InvalidRequestError("a producer has an id and an epoch, or neither")
+    if request.transactional_id == "":
+        raise InvalidRequestError("a transactional id is not empty")
     if request.transactional_id is not None:
         _log.warning(
             "node %s: %s wants to use the transactional id %r; the embedded cluster does not serve transactions",

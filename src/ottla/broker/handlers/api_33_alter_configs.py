@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ottla.broker.node import Node
 
 
-@handles(AlterConfigsRequest, versions=range(0, 3), refuse=refuse_alter_configs)
+@handles(AlterConfigsRequest, versions=range(3), refuse=refuse_alter_configs)
 async def alter_configs(node: Node, request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
     objections = preprocess(request.resources, node.config, node.loggers)
     good, answer = [], AlterConfigsResponse()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ottla.broker.node import Node
 
 
-@handles(IncrementalAlterConfigsRequest, versions=range(0, 2), refuse=refuse_incremental_alter_configs)
+@handles(IncrementalAlterConfigsRequest, versions=range(2), refuse=refuse_incremental_alter_configs)
 async def incremental_alter_configs(
     node: Node, request: IncrementalAlterConfigsRequest, call: Call
 ) -> IncrementalAlterConfigsResponse:

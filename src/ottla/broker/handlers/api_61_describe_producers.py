@@ -16,6 +16,7 @@ from ottla.wire.messages import DescribeProducersRequest, DescribeProducersRespo
 
 if TYPE_CHECKING:
     from ottla.broker.dispatch import Call
+    from ottla.broker.log.producers import ProducerState
     from ottla.broker.node import Node
 
 _NO_OFFSET: Final = -1
@@ -69,15 +70,16 @@ def _answer(node: Node, call: Call, topic: str, index: int) -> Answer:
 
 
 def _producers(node: Node, topic: str, index: int) -> list[DescribeProducersResponse.ProducerState]:
-    return [
-        DescribeProducersResponse.ProducerState(
-            producer_id=producer.producer_id,
-            producer_epoch=producer.epoch,
-            last_sequence=producer.last_sequence,
-            last_timestamp=producer.last_timestamp,
-            coordinator_epoch=producer.coordinator_epoch,
-            current_txn_start_offset=_NO_OFFSET if started is None else started,
-        )
-        for producer in node.led(topic, index).log.producers.active()
-        for started in (producer.transaction_first_offset,)
-    ]
+    return [_described(state) for state in node.led(topic, index).log.producers.active()]
+
+
+def _described(state: ProducerState) -> DescribeProducersResponse.ProducerState:
+    started = state.transaction_first_offset
+    return DescribeProducersResponse.ProducerState(
+        producer_id=state.producer_id,
+        producer_epoch=state.epoch,
+        last_sequence=state.last_sequence,
+        last_timestamp=state.last_timestamp,
+        coordinator_epoch=state.coordinator_epoch,
+        current_txn_start_offset=_NO_OFFSET if started is None else started,
+    )

@@ -20,6 +20,7 @@ from ottla.errors import (
     BrokerError,
     InvalidRequestError,
     InvalidTopicError,
+    UnknownServerError,
     UnknownTopicOrPartitionError,
 )
 from ottla.wire.messages import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
@@ -80,6 +81,10 @@ def _names(image: MetadataImage, request: DescribeTopicPartitionsRequest) -> lis
     """What is to be described, in its order, from the cursor on."""
     cursor = request.cursor
     wanted = {topic.name: None for topic in request.topics} or dict.fromkeys(image.topics)
+    if cursor is None and "" in wanted:
+        raise UnknownServerError(
+            "an empty name"
+        )  # which Kafka takes for that of the cursor that is not there
     if cursor is not None and request.topics and cursor.topic_name not in wanted:
         raise InvalidRequestError(
             f"DescribeTopicPartitionsRequest topic list should contain the cursor topic: {cursor.topic_name}"

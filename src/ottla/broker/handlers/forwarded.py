@@ -1,8 +1,8 @@
 """What only the controller decides: a broker passes it on and passes the answer back (KIP-590).
 
-CreateTopics, DeleteTopics, CreatePartitions, ElectLeaders and the two of partition reassignments. They share one
-handler, because a broker does nothing with them; the controller's side is controller/handlers.py. A controller that cannot
-be reached is REQUEST_TIMED_OUT.
+CreateTopics, DeleteTopics, CreatePartitions, ElectLeaders, UpdateFeatures and the two of partition reassignments.
+They share one handler, because a broker does nothing with them; the controller's side is controller/handlers.py. A
+controller that cannot be reached is REQUEST_TIMED_OUT.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ottla.wire.messages import (
     DeleteTopicsRequest,
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
+    UpdateFeaturesRequest,
 )
 
 if TYPE_CHECKING:
@@ -36,5 +37,6 @@ if TYPE_CHECKING:
 @handles(ElectLeadersRequest, versions=range(3))
 @handles(AlterPartitionReassignmentsRequest, versions=range(2))
 @handles(ListPartitionReassignmentsRequest, versions=range(1))
+@handles(UpdateFeaturesRequest, versions=range(3))
 async def forward(node: Node, request: Message, call: Call) -> Message:
     return await node.link.forward(request, call)

@@ -186,8 +186,17 @@ class Segment:
 
     def _last_before(self, first: Place, limit: int) -> Place:
         """The last batch that ends at `limit` or before it, from `first` on."""
-        last = first
-        for place in walk(self._log, max(self._offsets.last_start_before(limit), first.position), limit):
+        indexed = max(self._offsets.last_start_before(limit), first.position)
+        last = self._last_between(indexed, limit)
+        if last is None:
+            # The batch of that entry is too long, and the one wanted is right before it.
+            before = max(self._offsets.last_start_before(indexed - 1), first.position)
+            last = self._last_between(before, indexed)
+        return first if last is None else last
+
+    def _last_between(self, start: int, end: int) -> Place | None:
+        last = None
+        for place in walk(self._log, start, end):
             last = place
         return last
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
+from ottla.broker.metadata.names import METADATA_TOPIC
 from ottla.broker.metadata.records import MetadataRecord, decode, encode
-from ottla.wire import Uuid
 from ottla.wire.batches import encode_batch
 from ottla.wire.primitives import Buffer
 from ottla.wire.records import decode_fetch
-
-METADATA_TOPIC: Final = "__cluster_metadata"
-METADATA_TOPIC_ID: Final = Uuid(b"\0" * 15 + b"\1")
 
 
 def write_records(records: Sequence[MetadataRecord], now_ms: int) -> bytearray:

@@ -61,7 +61,11 @@ SECTION = section(
             struct.pack(">ihhihb", 16, 3, 9, 1, -1, 0) + b"\1\1\0\0\0",
             ("Metadata", 9),
         ),
-        Raw("a client id with a length below minus one", struct.pack(">ihhih", 10, 18, 0, 1, -2)),
+        Raw(
+            "a client id with a length below minus one",
+            struct.pack(">ihhih", 10, 18, 0, 1, -2),
+            ("ApiVersions", 0),
+        ),
         Raw("an unknown API", frame(METADATA, 9, api_key=999)),
         Raw("a negative API", frame(METADATA, 9, api_key=-1)),
         Raw("an API of controllers", frame(METADATA, 9, api_key=62)),
@@ -76,7 +80,11 @@ SECTION = section(
         Raw("Metadata cut short", cut(ALL, 2)),
         Raw("Metadata with more behind", longer(ALL, b"\0\0\0"), ("Metadata", 9)),
         Raw("Metadata with an array too long", frame(METADATA, 9)[:-5] + b"\xff\xff\xff\xff\x07"),
-        Raw("Metadata with an array below minus one", frame(METADATA, 4)[:-5] + struct.pack(">ib", -2, 0)),
+        Raw(
+            "Metadata with an array below minus one",
+            frame(METADATA, 4)[:-5] + struct.pack(">ib", -2, 0),
+            ("Metadata", 4),
+        ),
         Raw(
             "Metadata with a string that is not UTF-8",
             frame(MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="zz")]), 4).replace(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ottla.wire import ZERO_UUID, Message
 from ottla.wire.compression import Compression
 from ottla.wire.messages import ProduceRequest
@@ -30,19 +32,22 @@ ONE = batch(b"one")
 LARGE = batch(b"x" * 2000)
 
 
-def several(*parts: tuple[str, int, bytes | None], acks: int = -1) -> Build:
-    """Several partitions in one request, a topic for each."""
+def several(*parts: tuple[str, Mapping[int, bytes]]) -> Build:
+    """Several topics in one request, each with batches for its partitions."""
 
     def build(world: World) -> Message:
         topics = [
             ProduceRequest.TopicProduceData(
                 name=topic,
                 topic_id=world.topic_id(topic),
-                partition_data=[ProduceRequest.PartitionProduceData(index=index, records=records)],
+                partition_data=[
+                    ProduceRequest.PartitionProduceData(index=index, records=records)
+                    for index, records in batches.items()
+                ],
             )
-            for topic, index, records in parts
+            for topic, batches in parts
         ]
-        return ProduceRequest(acks=acks, timeout_ms=5_000, topic_data=topics)
+        return ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=topics)
 
     return build
 
@@ -66,9 +71,10 @@ APPENDED = section(
         for codec in Compression
     ),
     ask("zstd from an old client", produce(OTHER, batch(b"c" * 100, codec=Compression.ZSTD)), 3, 6),
-    ask("two partitions", several((TOPIC, 0, ONE), (TOPIC, 1, ONE)), 9, 13),
-    ask("two topics", several((TOPIC, 0, ONE), (OTHER, 0, ONE)), 9, 13),
-    ask("a good and a bad one", several((TOPIC, 0, ONE), (OTHER, 0, with_a_flipped_bit(ONE))), 9, 13),
+    ask("two partitions", several((TOPIC, {0: ONE, 1: ONE})), 9, 13),
+    ask("one topic named twice", several((TOPIC, {0: ONE}), (TOPIC, {1: ONE})), 9, 13),
+    ask("two topics", several((TOPIC, {0: ONE}), (OTHER, {0: ONE})), 9, 13),
+    ask("a good and a bad one", several((TOPIC, {0: ONE}), (OTHER, {0: with_a_flipped_bit(ONE)})), 9, 13),
     ask("no topics", several(), 3, 13),
     ask("what was appended", fetch(TOPIC), 12),
     ask("what was compressed", fetch(OTHER), 12),

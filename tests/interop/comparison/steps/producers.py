@@ -11,6 +11,7 @@ from tests.interop.comparison.world import World
 
 TOPIC = "idempotent-a"
 INVENTED = 5_000_000
+LOADING = 14
 
 
 def initialise(
@@ -57,6 +58,8 @@ def send(label: str, records: Callable[[World], bytes], *versions: int, topic: s
 
 IDS = section(
     "init producer id",
+    # A broker asks the controller for ids when it is first asked itself.
+    ask("the first of all", initialise(), 4, until=lambda answer: answer.error_code != LOADING),
     ask("a new one", initialise(), *range(6)),
     ask("a new one without a timeout", initialise(timeout=0), 4),
     ask("an empty transactional id", initialise(""), 0, 4),
