@@ -24,7 +24,7 @@ from ottla.wire.messages import (
     MetadataRequest,
     MetadataResponse,
 )
-from tests.broker.worlds import Body, World, batch, fetch_request, in_simulation
+from tests.broker.worlds import Body, World, batch, fetch_request, in_simulation, produce_request
 
 Run = Callable[[Body], object]
 NOT_LEADER, TIMED_OUT = 6, 7
@@ -331,6 +331,27 @@ def test_errors_are_answered_for_the_partitions_that_a_rule_names(run: Run) -> N
             assert (await client.produce("orders", batch(b"2"), partition=1)).error_code == 20
             assert (await client.produce("orders", batch(b"3"), partition=1)).error_code == 0
             assert values(cluster) == [b"0", b"2", b"3"]
+
+    run(body)
+
+
+def test_without_acks_nothing_is_answered_and_a_refusal_closes_the_connection(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"]) as cluster:
+            client = await world.client(cluster)
+            client.channel.tell(produce_request("orders", batch(b"1"), acks=0), 9)
+            answer = await client.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+            assert answer.error_code == 0
+            assert values(cluster) == [b"1"]
+            transactional = batch(b"2", transactional=True, producer_id=1, producer_epoch=0, base_sequence=0)
+            for refused in (
+                produce_request("payments", batch(b"2"), acks=0),
+                produce_request("orders", transactional, acks=0),
+            ):
+                other = await world.client(cluster)
+                other.channel.tell(refused, 9)
+                await other.channel.wait_closed()
+            assert values(cluster) == [b"1"]
 
     run(body)
 

@@ -58,13 +58,7 @@ class Client:
     async def produce(
         self, topic: str, records: bytes, partition: int = 0, acks: int = -1, version: int = 9
     ) -> ProduceResponse.PartitionProduceResponse:
-        data = ProduceRequest.PartitionProduceData(index=partition, records=records)
-        request = ProduceRequest(
-            acks=acks,
-            timeout_ms=1000,
-            topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
-        )
-        answer = await self.ask(request, version, ProduceResponse)
+        answer = await self.ask(produce_request(topic, records, partition, acks), version, ProduceResponse)
         return answer.responses[0].partition_responses[0]
 
     async def fetch(
@@ -74,6 +68,15 @@ class Client:
             fetch_request(topic, offset, partition, max_wait, min_bytes), 12, FetchResponse
         )
         return answer.responses[0].partitions[0]
+
+
+def produce_request(topic: str, records: bytes, partition: int = 0, acks: int = -1) -> ProduceRequest:
+    data = ProduceRequest.PartitionProduceData(index=partition, records=records)
+    return ProduceRequest(
+        acks=acks,
+        timeout_ms=1000,
+        topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
+    )
 
 
 def fetch_request(

@@ -219,7 +219,7 @@ class Dispatcher:
         try:
             return call.handler.function(self._owner, call.request, call)
         except BrokerError as error:
-            return call.handler.refuse(call.request, error)
+            return self._refuse(call, error)
         except Exception:  # noqa: BLE001 - a bug in one handler is answered, and the node serves on
             return self._unexpected(call)
 
@@ -227,13 +227,19 @@ class Dispatcher:
         try:
             return await answer
         except BrokerError as error:
-            return call.handler.refuse(call.request, error)
+            return self._refuse(call, error)
         except Exception:  # noqa: BLE001 - a bug in one handler is answered, and the node serves on
             return self._unexpected(call)
 
-    def _unexpected(self, call: Call) -> Message:
+    def _refuse(self, call: Call, error: BrokerError) -> Message | None:
+        response = call.handler.refuse(call.request, error)
+        if response is None:
+            call.connection.close()
+        return response
+
+    def _unexpected(self, call: Call) -> Message | None:
         _log.exception("node %s: %s version %s failed", self._owner.id, call.handler.api.name, call.version)
-        return call.handler.refuse(call.request, UnknownServerError())
+        return self._refuse(call, UnknownServerError())
 
     def _work(self, call: Call, work: Any) -> None:
         connection = call.connection
@@ -286,7 +292,7 @@ class Dispatcher:
             elif fault.is_about_partitions:
                 call.refused = {partition: fault.action.as_error() for partition in partitions}
             else:
-                self._answer(call, call.handler.refuse(call.request, fault.action.as_error()))
+                self._answer(call, self._refuse(call, fault.action.as_error()))
                 return
         answer = self._invoke(call)
         response = await self._result(call, answer) if inspect.isawaitable(answer) else answer
@@ -301,7 +307,7 @@ class Dispatcher:
             elif response is not None and fault.is_about_partitions:
                 set_error(response, partitions, fault.action.code, self._owner.topic_name)
             elif response is not None:
-                response = call.handler.refuse(call.request, fault.action.as_error())
+                response = self._refuse(call, fault.action.as_error())
         while self._resumed is not None:
             await self._resumed.wait()
         self._answer(call, response)

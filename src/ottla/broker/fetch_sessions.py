@@ -141,7 +141,7 @@ class FetchSessions:
             self._sessions.pop(request.session_id, None)
             wanted = _wanted(request, version, topic_name)
             session = None
-            if request.session_epoch == INITIAL_EPOCH and wanted:
+            if request.session_epoch == INITIAL_EPOCH:
                 session = self._create(version, now)
             if session is not None:
                 session.partitions = wanted

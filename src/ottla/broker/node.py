@@ -256,5 +256,5 @@ class Node:
 
 
 def log_directory(topic: str, index: int, topic_id: Uuid) -> str:
-    """With the topic's id: while a slow node still holds a deleted topic, its successor needs another place."""
-    return f"{topic}-{index}.{topic_id}"
+    """Below the topic's id: while a slow node still holds a deleted topic, its successor needs another place."""
+    return f"{topic_id}/{topic}-{index}"

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from ottla.broker.log.log import Appended, Log, Slice
+from ottla.broker.log.validation import LATEST_PRODUCE
 from ottla.broker.metadata.image import PartitionImage
 from ottla.errors import (
     FencedLeaderEpochError,
@@ -82,19 +83,27 @@ class Partition:
         if not self.is_leader or (latest is not None and latest > self.leader_epoch):
             raise NotLeaderOrFollowerError(topic=self.topic, partition=self.index, broker=self.node_id)
 
+    def check_replica(self, node_id: int) -> None:
+        """Only a replica replicates."""
+        if node_id not in self.image.replicas:
+            raise NotLeaderOrFollowerError(topic=self.topic, partition=self.index, broker=self.node_id)
+
     def check_epoch(self, epoch: int) -> None:
-        """A client says which epoch it believes to be the current one (KIP-320); -1 says nothing."""
-        if epoch == NO_EPOCH or epoch == self.leader_epoch:
+        """A client says which epoch it believes to be the current one (KIP-320); a negative one says nothing."""
+        if epoch < 0 or epoch == self.leader_epoch:
             return
         error = FencedLeaderEpochError if epoch < self.leader_epoch else UnknownLeaderEpochError
         raise error(topic=self.topic, partition=self.index, broker=self.node_id)
 
-    def append(self, records: Buffer, acks: int, min_in_sync: int, now_ms: int) -> Appended:
-        """Appends a producer's batch."""
+    def append(
+        self, records: Buffer, acks: int, min_in_sync: int, now_ms: int, *, version: int = LATEST_PRODUCE
+    ) -> Appended:
+        """Appends a producer's batch, sent in this version of Produce."""
         self.check_leader()
-        if acks == ACKS_ALL and len(self.image.isr) < min_in_sync:
+        # More replicas than a partition has cannot be asked for.
+        if acks == ACKS_ALL and len(self.image.isr) < min(min_in_sync, len(self.image.replicas)):
             raise NotEnoughReplicasError(topic=self.topic, partition=self.index, broker=self.node_id)
-        appended = self.log.append_as_leader(records, self.leader_epoch, now_ms)
+        appended = self.log.append_as_leader(records, self.leader_epoch, now_ms, version=version)
         if not appended.duplicate:
             size = len(records)
             for watcher in list(self._watchers):

@@ -15,7 +15,8 @@ from ottla.wire import Api, Message, api_for_key, api_named
 
 Answer = Message | None | Awaitable[Message | None]
 """What a handler returns: at once, or, where it has to wait, something to be awaited. None answers nothing."""
-Refusal = Callable[[Any, BrokerError], Message]
+Refusal = Callable[[Any, BrokerError], Message | None]
+"""The answer that refuses a whole request; None, which closes the connection, where no answer is expected."""
 HandlerFunction = Callable[[Any, Any, Any], Answer]
 _Function = TypeVar("_Function", bound=HandlerFunction)
 
@@ -30,10 +31,6 @@ class Handler:
     refuse: Refusal
     advertised: range
     forwarded: bool = False
-
-    def refusal(self, request: Message, error: BrokerError) -> Message:
-        """The answer that refuses the whole request."""
-        return self.refuse(request, error)
 
 
 class Registry:

@@ -24,7 +24,7 @@ def everything(log: Log) -> bytes:
     return joined(log.read(log.log_start_offset, 1 << 20))
 
 
-def follow(follower: Log, data: bytes, leader_epoch: int | None = None) -> tuple[int, int] | None:
+def follow(follower: Log, data: bytes | bytearray, leader_epoch: int | None = None) -> tuple[int, int] | None:
     appended = follower.append_as_follower(data, NOW, leader_epoch=leader_epoch)
     return None if appended is None else (appended.base_offset, appended.last_offset)
 

@@ -85,7 +85,7 @@ def test_what_a_reader_holds_survives_a_cut_and_new_data() -> None:
     (held,) = file.read(0, 6)
     file.truncate(2)
     file.append(b"XYZW")
-    assert held == b"abcdef"
+    assert bytes(held) == b"abcdef"
     assert content(file) == b"abXYZW"
 
 

@@ -149,7 +149,7 @@ class LogMachine(RuleBasedStateMachine):
         assert all(segment.size <= SMALL.segment_bytes for segment in self.log.segments)
 
 
-LogMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+LogMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 TestLogMachine = LogMachine.TestCase
 
 

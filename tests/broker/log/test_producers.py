@@ -1,4 +1,8 @@
-"""Idempotent producers: every batch once and in order. The expectations are what Apache Kafka 4.3.1 answered."""
+"""Idempotent producers: every batch once and in order, and fencing by epochs.
+
+Duplicates, gaps, epochs and sequences that begin anew are as Apache Kafka 4.3.1 answered them. What coordinators
+write was not tried there: markers follow the rules of its ProducerAppendInfo.
+"""
 
 from __future__ import annotations
 

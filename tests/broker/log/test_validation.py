@@ -1,4 +1,7 @@
-"""What a leader refuses: the same batches were sent to Apache Kafka 4.3.1, and the codes here are its answers."""
+"""What a leader refuses: batches like these were sent to Apache Kafka 4.3.1, and the codes here are its answers.
+
+The exceptions are what only brokers write, which no client can send, and a batch that is shorter than its header.
+"""
 
 from __future__ import annotations
 
@@ -148,6 +151,7 @@ def test_a_batch_has_to_fit_a_segment() -> None:
 
 @pytest.mark.parametrize("size", [26, 60])
 def test_a_batch_has_a_header(size: int) -> None:
+    # Kafka agrees at 60 bytes; at 26 it runs off the end of its buffer and answers UNKNOWN_SERVER_ERROR.
     assert answer(patched(GOOD[:size], ">i", 8, size - 12, new_crc=False)) == CORRUPT_MESSAGE
 
 

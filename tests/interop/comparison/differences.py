@@ -88,12 +88,6 @@ DIFFERENCES: tuple[Difference, ...] = (
         "there are no disks and there is no quorum to administer",
     ),
     Difference(
-        "*",
-        _apis("GetTelemetrySubscriptions", "PushTelemetry"),
-        "offered",
-        "Apache Kafka offers them when a receiver of metrics is configured; here one always is",
-    ),
-    Difference(
         "find coordinator: of a transaction*",
         ("*",),
         "INVALID_REQUEST",

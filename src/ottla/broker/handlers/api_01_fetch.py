@@ -20,7 +20,10 @@ from ottla.broker.replica_selector import preferred_replica
 from ottla.errors import (
     BrokerError,
     InconsistentTopicIdError,
+    OffsetOutOfRangeError,
+    UnknownServerError,
     UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
 )
 from ottla.wire.messages import FetchRequest, FetchResponse
 
@@ -31,14 +34,21 @@ if TYPE_CHECKING:
 _RACKS_SINCE: Final = 11
 _DIVERGING_SINCE: Final = 12
 _HINTS_SINCE: Final = 16
+_ISOLATION_LEVELS: Final = (0, 1)
 _READ_COMMITTED: Final = 1
+_REPLICA_STATE_SINCE: Final = 15
 Results = list[tuple[Wanted, FetchResponse.PartitionData]]
 
 
 def _refuse(request: FetchRequest, error: BrokerError) -> FetchResponse:
     response = FetchResponse(error_code=error.code)
     for topic in request.topics:
-        answers = [_refused(part.partition, error) for part in topic.partitions]
+        answers = [
+            FetchResponse.PartitionData(
+                partition_index=part.partition, error_code=error.code, high_watermark=-1, records=b""
+            )
+            for part in topic.partitions
+        ]
         response.responses.append(
             FetchResponse.FetchableTopicResponse(
                 topic=topic.topic, topic_id=topic.topic_id, partitions=answers
@@ -49,6 +59,8 @@ def _refuse(request: FetchRequest, error: BrokerError) -> FetchResponse:
 
 @handles(FetchRequest, versions=range(4, 19), refuse=_refuse)
 def fetch(node: Node, request: FetchRequest, call: Call) -> FetchResponse | Awaitable[FetchResponse]:
+    if request.isolation_level not in _ISOLATION_LEVELS:
+        raise UnknownServerError  # as in Kafka, which has no other answer to it
     context = node.fetch_sessions.open(request, call.version, node.topic_name, node.runtime.clock.monotonic())
     if context.error is not None:
         return context.answer([])
@@ -101,6 +113,7 @@ class _Reading:
         self._call = call
         self._context = context
         self._committed = request.isolation_level == _READ_COMMITTED
+        self._replica = _replica_of(request, call.version)
         self._size = 0
         self._at_once = False
         self._results: Results = []
@@ -143,6 +156,7 @@ class _Reading:
             high_watermark=partition.high_watermark,
             last_stable_offset=partition.last_stable_offset,
             log_start_offset=partition.log.log_start_offset,
+            aborted_transactions=[] if self._committed else None,
             records=b"",
         )
         if (diverged := self._diverging(partition, asked)) is not None:
@@ -181,6 +195,9 @@ class _Reading:
         if self._call.version >= TOPIC_IDS_SINCE and partition.topic_id != wanted.topic_id:
             raise InconsistentTopicIdError(topic=wanted.topic, partition=wanted.partition, broker=node.id)
         partition.check_epoch(asked.current_leader_epoch)
+        if self._replica >= 0:
+            partition.check_leader()
+            partition.check_replica(self._replica)
         return partition
 
     def _diverging(
@@ -192,6 +209,10 @@ class _Reading:
         epoch, end = partition.log.epochs.end_offset_for(
             asked.last_fetched_epoch, partition.log.log_end_offset
         )
+        if epoch < 0 or end < 0:
+            raise OffsetOutOfRangeError(
+                topic=partition.topic, partition=partition.index, broker=self._node.id
+            )
         if epoch < asked.last_fetched_epoch or end < asked.fetch_offset:
             return FetchResponse.EpochEndOffset(epoch=epoch, end_offset=end)
         return None
@@ -202,7 +223,20 @@ class _Reading:
         return preferred_replica(self._node, partition, self._request.rack_id, offset)
 
 
+def _replica_of(request: FetchRequest, version: int) -> int:
+    """The broker that fetches in order to replicate; -1 for a consumer."""
+    if version < _REPLICA_STATE_SINCE:
+        return request.replica_id
+    return -1 if request.replica_state is None else request.replica_state.replica_id
+
+
 def _refused(index: int, error: BrokerError) -> FetchResponse.PartitionData:
+    # Null for a partition whose log was asked and refused; Kafka is as particular.
+    unknown = isinstance(error, UnknownTopicIdError | UnknownTopicOrPartitionError)
     return FetchResponse.PartitionData(
-        partition_index=index, error_code=error.code, high_watermark=-1, records=b""
+        partition_index=index,
+        error_code=error.code,
+        high_watermark=-1,
+        aborted_transactions=[] if unknown else None,
+        records=b"",
     )

@@ -146,9 +146,8 @@ class Log:
             )
 
     def _check_sizes(self, batch: Batch) -> None:
-        check_size(
-            batch.size, self.config, self.partition
-        )  # once more: another codec may have made it larger
+        # Once more: another codec may have made it larger.
+        check_size(batch.size, self.config, self.partition)
         if batch.size > self.config.segment_bytes:
             raise RecordListTooLargeError(
                 f"Message batch size is {batch.size} bytes in append to partition {self.partition}, which exceeds "
@@ -194,11 +193,9 @@ class Log:
         """The active segment, or a new one if these do not belong into it any more."""
         active = self._segments[-1]
         size = sum(batch.size for batch in batches)
-        return (
-            self._roll(batches[0].base_offset, now_ms)
-            if active.should_roll(size, batches[-1], now_ms)
-            else active
-        )
+        if active.should_roll(size, batches[-1], now_ms):
+            return self._roll(batches[0].base_offset, now_ms)
+        return active
 
     def roll(self, now_ms: int) -> None:
         """Begins a new segment, unless the active one is empty."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from itertools import pairwise
+from typing import Final
 
 from ottla._native import crc32c
 from ottla.broker.log.batch import Batch
@@ -23,7 +24,7 @@ from ottla.broker.log.transactions import read_marker
 
 _log = logging.getLogger(__name__)
 
-_ATTRIBUTES_AT = 21
+_ATTRIBUTES_AT: Final = 21
 
 
 def open_segments(

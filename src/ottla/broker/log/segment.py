@@ -247,6 +247,8 @@ class Segment:
         try:
             self._offsets.load(self._log.size)
             self._times.load()
+            if len(self._offsets) and not len(self._times):
+                raise CorruptIndexError
         except CorruptIndexError:
             self.forget_from(0, self.base_offset)
         self._take_indexed_timestamp()
@@ -279,8 +281,8 @@ class Segment:
         if position == 0:
             self._first_timestamp = None
         self._take_indexed_timestamp()
-        start = self._offsets.lookup(self._max_timestamp_offset)
-        for _, batch in walk_headers(self._log, start, position):
+        # Every entry of the offset index brings the time index up to date.
+        for _, batch in walk_headers(self._log, self._offsets.last_position, position):
             if batch.max_timestamp > self.max_timestamp:
                 self.max_timestamp, self._max_timestamp_offset = batch.max_timestamp, batch.last_offset
 
