@@ -38,7 +38,8 @@ class Traffic:
                 **common,
                 "group.id": "bench",
                 "enable.auto.commit": False,
-                "queued.min.messages": 10_000_000,
+                "queued.min.messages": 5_000,
+                "fetch.queue.backoff.ms": 1,
                 "queued.max.messages.kbytes": 1_000_000,
             }
         )

@@ -21,6 +21,7 @@ EXTRAS = MappingProxyType(
         "registry": "Avro, Protobuf and JSON Schema with a schema registry",
         "console": "the web console",
         "telemetry": "metrics for Prometheus and traces for OpenTelemetry",
+        "uvloop": "a faster event loop for the blocking client and cluster",
     }
 )
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from ottla.wire.primitives import Buffer
 
-PIECE: Final = 256 * 1024
+PIECE: Final = 1024 * 1024
 _SMALL: Final = 16 * 1024
 _MANY: Final = 1000
 

@@ -46,8 +46,14 @@ class Api:
         return 1 if self._flexible(version) and self.key != API_VERSIONS_KEY else 0
 
     def _flexible(self, version: int) -> bool:
-        flexible = self.request.SCHEMA.flexible
-        return len(flexible) > 0 and version >= flexible.low
+        return version >= _first_flexible(self.key)
+
+
+@cache
+def _first_flexible(key: int) -> float:
+    """Asked for with every frame."""
+    flexible = api_for_key(key).request.SCHEMA.flexible
+    return flexible.low if len(flexible) > 0 else float("inf")
 
 
 def api_keys() -> tuple[int, ...]:

@@ -12,9 +12,11 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
+from ottla._native.memory import Memory
 from ottla.broker.fetch_sessions import TOPIC_IDS_SINCE, FetchContext, Wanted
 from ottla.broker.handlers import handles
 from ottla.broker.leader_hints import LeaderHints
+from ottla.broker.log.log import Slice
 from ottla.broker.partition import Partition
 from ottla.broker.replica_selector import preferred_replica
 from ottla.errors import (
@@ -26,6 +28,7 @@ from ottla.errors import (
     UnknownTopicOrPartitionError,
 )
 from ottla.wire.messages import FetchRequest, FetchResponse
+from ottla.wire.primitives import Buffer
 
 if TYPE_CHECKING:
     from ottla.broker.dispatch import Call
@@ -37,6 +40,7 @@ _HINTS_SINCE: Final = 16
 _ISOLATION_LEVELS: Final = (0, 1)
 _READ_COMMITTED: Final = 1
 _REPLICA_STATE_SINCE: Final = 15
+_WORTH_POOLING: Final = 64 * 1024
 Results = list[tuple[Wanted, FetchResponse.PartitionData]]
 
 
@@ -176,7 +180,7 @@ class _Reading:
             at_least_one=self._size == 0,
         )
         self._size += found.size
-        answer.records = found.parts[0] if len(found.parts) == 1 else b"".join(found.parts)
+        answer.records = found.parts[0] if len(found.parts) == 1 else _whole(found)
         if self._committed:
             answer.aborted_transactions = [
                 FetchResponse.AbortedTransaction(producer_id=producer_id, first_offset=first)
@@ -221,6 +225,18 @@ class _Reading:
         if not self._request.rack_id or not partition.is_leader:
             return None
         return preferred_replica(self._node, partition, self._request.rack_id, offset)
+
+
+def _whole(found: Slice) -> Buffer:
+    """The parts of a slice in one, in pooled memory where it is large: new pages cost more than the copy."""
+    if found.size < _WORTH_POOLING:
+        return b"".join(found.parts)
+    whole = memoryview(Memory(found.size))
+    position = 0
+    for part in found.parts:
+        whole[position : position + len(part)] = part
+        position += len(part)
+    return whole
 
 
 def _replica_of(request: FetchRequest, version: int) -> int:
