@@ -71,7 +71,7 @@ wheel: $(STAMP) ## a manylinux wheel in dist/
 	$(PY) -m tools.make_wheel
 
 demo: $(STAMP)
-	@echo "demo: not there yet. It needs the embedded cluster, the client and the Spark connector; none has landed." >&2
+	@echo "demo: not there yet. It needs the client and the Spark connector, which have not landed. Until then: .venv/bin/python -m ottla.broker" >&2
 	@exit 1
 
 clean: ## remove what was built, .venv included

@@ -7,11 +7,11 @@ broker's process spends is beside it: where the client is the limit, the ratio i
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from bench.harness import Figure, Result, interleaved, progress
 from bench.throughput import Traffic
-from ottla.broker import Cluster
+from ottla.broker import AsyncCluster, Cluster
 
 NODES = 3
 OURS = [sys.executable, "-m", "ottla.broker", "--port", "0", "--brokers", str(NODES), "--log", "none"]
@@ -88,17 +88,22 @@ def _readiness(result: Result, repeats: int) -> None:
 
 def _many(result: Result, count: int) -> None:
     """Opens and closes many clusters; what they leave behind."""
-    before = (len(os.listdir("/proc/self/fd")), threading.active_count())
-    for number in range(count):
-        with Cluster(brokers=3, topics={"orders": 6}):
-            pass
-        if (number + 1) % 100 == 0:
-            progress(f"broker: {number + 1} of {count} clusters opened and closed")
-    gc.collect()
-    after = (len(os.listdir("/proc/self/fd")), threading.active_count())
+
+    async def main() -> tuple[int, int]:
+        """On one loop, so that a task or a socket that stays behind is seen."""
+        files = len(os.listdir("/proc/self/fd"))
+        for number in range(count):
+            async with AsyncCluster(brokers=3, topics={"orders": 6}):
+                pass
+            if (number + 1) % 100 == 0:
+                progress(f"broker: {number + 1} of {count} clusters opened and closed")
+        gc.collect()
+        return len(os.listdir("/proc/self/fd")) - files, len(asyncio.all_tasks()) - 1
+
+    files, tasks = asyncio.run(main())
     result.figures["clusters_opened"] = Figure("", (float(count),))
-    result.figures["files_leaked"] = Figure("", (float(after[0] - before[0]),))
-    result.figures["threads_leaked"] = Figure("", (float(after[1] - before[1]),))
+    result.figures["sockets_and_files_leaked"] = Figure("", (float(files),))
+    result.figures["tasks_leaked"] = Figure("", (float(tasks),))
 
 
 def _compare(result: Result, ours: Process, mock: Process, name: str, size: int, repeats: int) -> None:

@@ -182,6 +182,25 @@ def test_a_slow_reader_gets_no_second_answer_before_it_took_the_first(run: Run) 
     run(body)
 
 
+def test_a_full_request_queue_stops_the_reading_and_loses_nothing(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(config={"queued.max.requests": 2}) as cluster:
+            clients = [await world.client(cluster) for _ in range(6)]
+            dispatcher = cluster.node(1).dispatcher
+            cluster.pause_node(1)
+            asked = [
+                asyncio.ensure_future(client.ask(ApiVersionsRequest(), 0, ApiVersionsResponse))
+                for client in clients * 3
+            ]
+            await cluster.wait_for(lambda: dispatcher.is_full, "a full queue")
+            await asyncio.sleep(0.05)
+            assert dispatcher.in_work == 2
+            cluster.resume_node(1)
+            assert [(await each).error_code for each in asked] == [0] * 18
+
+    run(body)
+
+
 def test_more_connections_than_allowed_are_closed_at_once(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(config={"max.connections": 2}) as cluster:

@@ -273,7 +273,13 @@ class Dispatcher:
             return
         if _requests.isEnabledFor(logging.DEBUG):
             _requests.debug("node %s -> %s %r", self._owner.id, connection.peer, response)
-        connection.send(encode_response(response, call.version, call.header.correlation_id))
+        try:
+            parts = encode_response(response, call.version, call.header.correlation_id)
+        except ProtocolError:
+            _log.exception("node %s: an answer that cannot be written: %r", self._owner.id, response)
+            connection.abort()
+            return
+        connection.send(parts)
         if not connection.is_writable:
             # A slow reader: it gets its next answer when it has taken this one.
             connection.pause()

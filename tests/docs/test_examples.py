@@ -1,0 +1,59 @@
+"""The examples of the documents run as they stand."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+
+
+def blocks(document: str) -> list[str]:
+    return _BLOCK.findall((ROOT / document).read_text())
+
+
+def run(program: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_first_example_of_the_readme_does_what_it_says() -> None:
+    (example,) = [block for block in blocks("README.md") if "ottla.broker" in block]
+    run(example)
+
+
+def test_the_fixtures_of_the_guide_are_used_as_it_shows(tmp_path: Path) -> None:
+    example = next(block for block in blocks("docs/cluster.md") if "def test_orders(kafka)" in block)
+    order = '    kafka.create_topic("orders")\n    kafka.seed("orders", [b"order 1"])\n'
+    program = "import pytest\n" + example.replace("    place_order(kafka.bootstrap)\n", order)
+    (tmp_path / "test_guide.py").write_text(program)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "2 passed" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize(
+    "document", ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+)
+def test_links_lead_somewhere(document: str) -> None:
+    folder = (ROOT / document).parent
+    links = re.findall(r"\]\(([^)#]+)\)", (ROOT / document).read_text())
+    missing = [link for link in links if not link.startswith("http") and not (folder / link).exists()]
+    assert missing == []
