@@ -19,9 +19,12 @@ from ottla import errors
 from ottla.errors import (
     ERRORS,
     BrokerError,
+    DeserializationError,
     KafkaError,
     MissingExtraError,
     NotLeaderOrFollowerError,
+    SerdeError,
+    SerializationError,
     UnknownCodeError,
     error_for,
     from_code,
@@ -322,7 +325,60 @@ def test_an_error_survives_being_copied(
         assert (twin.code, twin.name) == (error.code, error.name)
 
 
+SERDE_ERRORS = [
+    SerializationError("no", topic="orders", field="key", expected="a str", received="int"),
+    DeserializationError(
+        "no",
+        topic="orders",
+        partition=3,
+        offset=17,
+        timestamp=5,
+        headers=[("trace", None)],
+        key=b"k",
+        value=None,
+        field="key",
+        expected="a str",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    "copied", [lambda error: pickle.loads(pickle.dumps(error)), copy.copy, copy.deepcopy]
+)
+@pytest.mark.parametrize("error", SERDE_ERRORS, ids=lambda error: type(error).__name__)
+def test_a_serde_error_survives_being_copied(
+    error: SerdeError, copied: Callable[[SerdeError], SerdeError]
+) -> None:
+    error.add_note("seen while testing")
+    twin = copied(error)
+    assert type(twin) is type(error)
+    assert (str(twin), twin.args, vars(twin)) == ("no", ("no",), vars(error))
+
+
+def test_a_serde_error_with_a_cause_that_cannot_be_pickled_can_be_pickled() -> None:
+    error = SerializationError("no", topic="orders", field="key", expected="a str", received="int")
+    error.__cause__ = ValueError(lambda: None)
+    assert vars(pickle.loads(pickle.dumps(error))) == vars(error)
+
+
+@pytest.mark.parametrize(("field", "data"), [("key", b"k"), ("value", b"v")])
+def test_the_data_of_a_deserialization_error_is_that_of_its_field(field: str, data: bytes) -> None:
+    error = DeserializationError(
+        "no",
+        topic="orders",
+        partition=3,
+        offset=17,
+        timestamp=5,
+        headers=(),
+        key=b"k",
+        value=b"v",
+        field=field,
+        expected="a str",
+    )
+    assert error.data == data
+
+
 def test_one_except_clause_catches_everything() -> None:
-    for error in (errors.DecodeError, errors.EncodeError, MissingExtraError, BrokerError):
+    for error in (errors.DecodeError, errors.EncodeError, MissingExtraError, BrokerError, SerdeError):
         assert issubclass(error, KafkaError)
     assert issubclass(MissingExtraError, ImportError)

@@ -19,7 +19,7 @@ from types import MappingProxyType
 # and this file is imported by everything, Spark's workers included.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import ClassVar
 
 _registry: dict[int, type[BrokerError]] = {}
@@ -45,8 +45,95 @@ class ConnectionLostError(KafkaError, ConnectionError):
     """A connection ended while something still depended on it; what was asked over it may or may not be done."""
 
 
+class SerdeError(KafkaError):
+    """A key or a value and its bytes could not be turned into one another; the two kinds of it say which way.
+
+    `field` is "key" or "value"; `expected` says what the serializer takes, or what the bytes should have been.
+    What went wrong inside is the `__cause__`, and its text is part of the message, because pickle drops causes.
+    """
+
+    def __init__(self, message: str, *, topic: str, field: str, expected: str) -> None:
+        """`message` is the whole sentence; the rest is for programs."""
+        super().__init__(message)
+        self.topic = topic
+        self.field = field
+        self.expected = expected
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # As an exception does it, `cls(*args)` would miss the keywords: they come back with __dict__.
+        return _unpickled, (type(self), *self.args), self.__dict__
+
+
+def _unpickled(kind: type[SerdeError], *args: object) -> SerdeError:
+    return kind.__new__(kind, *args)
+
+
+class SerializationError(SerdeError):
+    """A key or a value is not what its serializer takes; nothing of the record was sent."""
+
+    def __init__(self, message: str, *, topic: str, field: str, expected: str, received: str) -> None:
+        """`received` is the name of the type that came."""
+        super().__init__(message, topic=topic, field=field, expected=expected)
+        self.received = received
+
+
+class DeserializationError(SerdeError):
+    """The bytes of a record are not what its deserializer reads; the record is here, raw and whole (KIP-1036).
+
+    To go on behind it, seek to `offset + 1`; to keep it, send `key`, `value` and `headers` to another topic.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        topic: str,
+        partition: int,
+        offset: int,
+        timestamp: int,
+        headers: Sequence[tuple[str, bytes | None]],
+        key: bytes | None,
+        value: bytes | None,
+        field: str,
+        expected: str,
+    ) -> None:
+        """`key` and `value` as they were fetched; `field` names the one that could not be read."""
+        super().__init__(message, topic=topic, field=field, expected=expected)
+        self.partition = partition
+        self.offset = offset
+        self.timestamp = timestamp
+        self.headers = tuple(headers)
+        self.key = key
+        self.value = value
+
+    @property
+    def data(self) -> bytes | None:
+        """The bytes that could not be read."""
+        return self.key if self.field == "key" else self.value
+
+
 class MissingExtraError(KafkaError, ImportError):
     """Something optional is not installed; the message names the extra that brings it."""
+
+
+class ConfigurationError(KafkaError, ValueError):
+    """An option that is unknown, or has a value that it cannot have; the message says what to write instead."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        option: str | None = None,
+        value: object = None,
+        allowed: str | None = None,
+        kafka_name: str | None = None,
+    ) -> None:
+        """`option` is the keyword and `kafka_name` Kafka's dotted name for it; `value` is what was given."""
+        super().__init__(message)
+        self.option = option
+        self.value = value
+        self.allowed = allowed
+        self.kafka_name = kafka_name
 
 
 class BrokerError(KafkaError):
