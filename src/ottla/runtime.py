@@ -205,7 +205,13 @@ class SystemRuntime:
         return protocol
 
     async def listen(self, host: str, port: int, factory: ProtocolFactory) -> Listener:
-        server = await asyncio.get_running_loop().create_server(factory, host, port, backlog=_BACKLOG)
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(factory, host, port, backlog=_BACKLOG, start_serving=False)
+        try:
+            await server.start_serving()
+        except BaseException:
+            server.close()  # asyncio leaves it open where the caller is cancelled
+            raise
         return _SystemListener(server, host)
 
     async def run(self, function: Callable[..., _T], *args: Any) -> _T:

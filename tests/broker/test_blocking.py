@@ -55,6 +55,29 @@ def test_waiting_ends_with_the_state_or_says_what_did_not_come() -> None:
         fault.remove()
 
 
+def test_records_are_awaited_in_a_topic_that_is_yet_to_come() -> None:
+    with Cluster() as cluster:
+        threading.Timer(0.05, produce, (cluster.bootstrap, "orders", [b"1"])).start()
+        assert [record.value for record in cluster.wait_for_records("orders", 1)] == [b"1"]
+
+
+def test_a_fork_has_no_cluster_to_wait_for() -> None:
+    with Cluster() as cluster:
+        child = os.fork()
+        if not child:
+            os._exit(_use_in_a_fork(cluster))
+        assert os.waitpid(child, 0)[1] == 0
+
+
+def _use_in_a_fork(cluster: Cluster) -> int:
+    try:
+        cluster.leader("orders")
+    except RuntimeError as error:
+        cluster.close()
+        return 0 if "forked" in str(error) else 2
+    return 1
+
+
 def test_the_clock_of_a_test_moves_the_cluster() -> None:
     with Cluster() as cluster:
         before = cluster.clock.time()
@@ -76,12 +99,14 @@ def test_nothing_is_left_of_many_clusters() -> None:
 
 def test_misuse_is_named() -> None:
     cluster = Cluster()
-    with pytest.raises(RuntimeError, match="does not run"):
+    with pytest.raises(RuntimeError, match="does not run: it has not been started"):
         cluster.create_topic("orders")
+    with pytest.raises(RuntimeError, match="with statement"):
+        assert cluster.bootstrap
     with cluster, pytest.raises(RuntimeError, match="started already"):
         cluster.start()
     cluster.close()
-    with pytest.raises(RuntimeError, match="does not run"):
+    with pytest.raises(RuntimeError, match="does not run: it has been closed"):
         cluster.leader("orders")
 
 
@@ -99,3 +124,38 @@ class TestWithUnittest(unittest.TestCase):
     def test_it_is_a_context_like_any_other(self) -> None:
         self.kafka.seed("orders", [b"1"])
         self.assertEqual([record.value for record in self.kafka.dump("orders")], [b"1"])  # noqa: PT009
+
+
+def test_a_condition_may_use_the_cluster_itself() -> None:
+    with Cluster(topics=["orders"]) as cluster:
+        threading.Timer(0.05, cluster.seed, ("orders", [b"1"])).start()
+        cluster.wait_for(lambda: len(cluster.dump("orders")) == 1)
+        with pytest.raises(RuntimeError, match="wait for itself"):
+            cluster.wait_for(lambda: cluster.add_node() > 0)
+
+
+def test_a_call_that_waits_while_another_thread_closes_returns() -> None:
+    cluster = Cluster(topics=["orders"])
+    cluster.start()
+    waits = threading.Event()
+    ends: list[str] = []
+
+    def never() -> bool:
+        waits.set()
+        return False
+
+    def wait() -> None:
+        try:
+            cluster.wait_for(never, within=60)
+        except RuntimeError as error:
+            ends.append(str(error))
+
+    threads = [threading.Thread(target=wait), threading.Thread(target=cluster.close)]
+    threads[0].start()
+    assert waits.wait(10)
+    threads[1].start()
+    cluster.close()
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
+    assert ends == ["the cluster has been closed meanwhile"]

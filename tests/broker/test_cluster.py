@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
+import re
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from ottla.broker.cluster import AsyncCluster, TopicSpec
+from ottla.broker.dispatch import Call
 from ottla.broker.faults import delay, drop, error, never
 from ottla.errors import (
     BrokerError,
     ConnectionLostError,
     InvalidReplicationFactorError,
+    RequestTimedOutError,
     TopicAlreadyExistsError,
 )
 from ottla.wire.messages import (
@@ -21,6 +27,8 @@ from ottla.wire.messages import (
     CreateTopicsRequest,
     CreateTopicsResponse,
     FetchResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
     MetadataRequest,
     MetadataResponse,
 )
@@ -407,6 +415,55 @@ def test_mistakes_are_named() -> None:
         AsyncCluster(config={"message.max.byte": 1})
     with pytest.raises(ValueError, match="releases known here"):
         AsyncCluster(max_versions="0.8")
+    with pytest.raises(ValueError, match="port=70000"):
+        AsyncCluster(ports=[70000])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"brokers": "3"}, "brokers='3'"),
+        ({"topics": None}, "topics=None"),
+        ({"topics": [("orders", 6)]}, "topic=('orders', 6)"),
+        ({"topics": {"orders": "6"}}, "partitions of 'orders'='6'"),
+        ({"topics": {"orders": TopicSpec(config=["a=b"])}}, "config of 'orders'"),  # type: ignore[arg-type]
+        ({"config": "num.partitions=2"}, "config='num.partitions=2'"),
+        ({"brokers": 3, "racks": "abc"}, "racks='abc'"),
+        ({"racks": [1]}, "rack=1"),
+        ({"ports": 9092}, "ports=9092"),
+        ({"ports": ["9092"]}, "port='9092'"),
+        ({"host": None}, "host=None"),
+        ({"max_versions": {"Fetch": "11"}}, "max_versions['Fetch']='11'"),
+    ],
+)
+def test_arguments_of_the_wrong_type_are_named(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(said)):
+        AsyncCluster(**options)
+
+
+def test_what_is_not_there_is_named(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(1, topics=["orders"]) as cluster:
+            with pytest.raises(ValueError, match="no partition 7"):
+                cluster.dump("orders", 7)
+            with pytest.raises(ValueError, match="node 9 does not exist"):
+                await cluster.fence_node(9)
+            with pytest.raises(TypeError, match="record 'text'"):
+                cluster.seed("orders", ["text"])  # type: ignore[list-item]
+            await cluster.stop_node(1)
+            with pytest.raises(RuntimeError, match="has no leader"):
+                cluster.seed("orders", [b"1"])
+
+    run(body)
+
+
+def test_the_last_node_can_be_replaced(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(1) as cluster:
+            await cluster.remove_node(1)
+            assert await cluster.add_node() == 1
+
+    run(body)
 
 
 def test_a_cluster_that_cannot_start_leaves_nothing_behind(run: Run) -> None:
@@ -439,3 +496,169 @@ def test_the_same_seed_gives_the_same_trace() -> None:
     first, again, other = in_simulation(body, 5), in_simulation(body, 5), in_simulation(body, 6)
     assert first == again
     assert first != other
+
+
+def test_a_node_that_lags_behind_does_not_undo_the_epoch_of_its_successor(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(3, topics=["orders"]) as cluster:
+            first = cluster.leader("orders")
+            late, last = (node_id for node_id in (1, 2, 3) if node_id != first)
+            cluster.pause_node(late)
+            # It is told of its own leadership at once, and takes note of it when it goes on.
+            await cluster.move_leader("orders", 0, late)
+            await cluster.move_leader("orders", 0, last)
+            cluster.seed("orders", [b"1"])
+            log = cluster.partition("orders").log
+            before = log.epochs.entries
+            assert before[-1].epoch == cluster.partition("orders").leader_epoch
+            cluster.resume_node(late)
+            end = cluster.controller.log_end_offset
+            await cluster.wait_for(lambda: cluster.node(late).image.offset == end - 1, "the news")
+            assert log.epochs.entries == before
+
+    run(body)
+
+
+def test_a_changed_config_reaches_every_partition_of_a_topic(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(1, topics={"orders": 3}) as cluster:
+            client = await world.client(cluster)
+            change = IncrementalAlterConfigsRequest.AlterableConfig(
+                name="retention.ms", config_operation=0, value="1234"
+            )
+            resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
+                resource_type=2, resource_name="orders", configs=[change]
+            )
+            request = IncrementalAlterConfigsRequest(resources=[resource])
+            answer = await client.ask(request, 1, IncrementalAlterConfigsResponse)
+            assert answer.responses[0].error_code == 0
+            logs = [cluster.partition("orders", number).log for number in range(3)]
+            assert [log.config.retention_ms for log in logs] == [1234, 1234, 1234]
+
+    run(body)
+
+
+def test_a_cluster_may_be_closed_more_than_once_and_says_so_afterwards(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(2, topics=["orders"]) as cluster:
+            await asyncio.gather(cluster.close(), cluster.close())
+            with pytest.raises(RuntimeError, match="closed"):
+                await cluster.start_node(1)
+
+    run(body)
+
+
+def test_a_close_ends_what_is_under_way(run: Run) -> None:
+    async def body(world: World) -> None:
+        cluster = world.cluster(3, topics={"orders": 3})
+        await cluster.start()
+        await cluster.stop_node(3, clean=False)
+        # The session of the killed one is not over, and a paused one holds up the leave of another.
+        cluster.pause_node(2)
+        under_way = [
+            asyncio.ensure_future(work)
+            for work in (cluster.start_node(3), cluster.stop_node(1), cluster.add_node())
+        ]
+        await asyncio.sleep(0.05)
+        assert not any(each.done() for each in under_way[:2])
+        await cluster.close()
+        ends = await asyncio.wait_for(asyncio.gather(*under_way, return_exceptions=True), 5)
+        assert isinstance(ends[0], ConnectionAbortedError)
+        assert ends[1] is None
+
+    run(body)
+
+
+def test_a_stop_that_is_given_up_stops_all_the_same(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(3, topics={"orders": 3}) as cluster:
+            cluster.pause_node(2)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(cluster.stop_node(1), 0.05)
+            cluster.resume_node(2)
+            assert list(cluster.nodes) == [2, 3]
+            cluster.clock.advance(10)
+            await cluster.start_node(1)
+
+    run(body)
+
+
+def test_a_node_that_comes_back_answers_when_it_knows_the_cluster(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(2, topics=["orders"]) as cluster:
+            await cluster.stop_node(2, clean=False)
+            # Until the session of its killed incarnation is over it is not let in, and knows nothing.
+            starting = asyncio.ensure_future(cluster.start_node(2))
+            await cluster.wait_for(lambda: 2 in cluster.nodes and cluster.node(2).port != 0, "its port")
+            await asyncio.sleep(0.05)
+            asked = asyncio.ensure_future(leaders(world, cluster, 2))
+            await cluster.wait_for(lambda: cluster.node(2).dispatcher.in_work == 1, "the request")
+            assert not starting.done()
+            cluster.clock.advance(10)
+            assert await asked == [1]
+            await starting
+
+    run(body)
+
+
+def test_a_link_that_is_cut_while_it_opens_is_cut(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(2) as cluster:
+            link = cluster.node(2).link
+            asked = asyncio.ensure_future(link.create_topics([]))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            cluster.cut_controller(2)
+            with pytest.raises(RequestTimedOutError):
+                await asked
+
+    run(body)
+
+
+def test_a_request_that_is_given_up_before_it_began_leaves_no_trace(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"]) as cluster:
+            client = await world.client(cluster)
+            dispatcher = cluster.node(1).dispatcher
+            served = dispatcher._work
+
+            def served_and_lost(call: Call, work: Any, answer: Any = None) -> None:
+                served(call, work, answer)
+                call.connection.abort()
+                dispatcher.lost(call.connection)
+
+            dispatcher._work = served_and_lost  # type: ignore[method-assign]
+            with pytest.raises(ConnectionLostError):
+                await client.fetch("orders", max_wait=1000)
+            gc.collect()
+
+    run(body)
+
+
+def test_a_fault_strikes_clients_and_not_the_nodes_that_follow_the_controller(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(2) as cluster:
+            fault = cluster.faults.add("Fetch", action=drop, count=1)
+            await cluster.create_topic("orders")
+            await cluster.delete_topic("orders")
+            assert fault.hits == 0
+
+    run(body)
+
+
+def test_a_start_that_is_cancelled_leaves_nothing_behind() -> None:
+    async def main() -> None:
+        files = os.listdir("/proc/self/fd")
+        for turns in range(0, 40, 2):
+            cluster = AsyncCluster(2)
+            starting = asyncio.ensure_future(cluster.start())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+            await cluster.close()
+        await asyncio.sleep(0.01)
+        assert len(os.listdir("/proc/self/fd")) == len(files)
+        assert len(asyncio.all_tasks()) == 1
+
+    asyncio.run(main())

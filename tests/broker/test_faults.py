@@ -83,6 +83,10 @@ def test_mistakes_in_a_rule_are_named() -> None:
         faults.add(count=0)
     with pytest.raises(ValueError, match="NOT_A_LEADER"):
         error("NOT_A_LEADER")
+    with pytest.raises(TypeError, match="partition='0'"):
+        faults.add(partition="0")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="16 bits"):
+        error(99999)
     with pytest.raises(ValueError, match="0 says that there is none"):
         error(0)
     with pytest.raises(ValueError, match="-1"):

@@ -50,7 +50,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, KafkaError) as error:
         parser.exit(2, f"{parser.prog}: {error}\n")
     except OSError as error:
-        parser.exit(1, f"{parser.prog}: {error}. Another --port, or --port 0 for a free one, may help.\n")
+        parser.exit(
+            1,
+            f"{parser.prog}: --host {options.host} --port {options.port}: {error}. Another --port, or --port 0 for a "
+            "free one, may help.\n",
+        )
     return 0
 
 
@@ -90,7 +94,10 @@ def _parser() -> argparse.ArgumentParser:
         "--rack", action="append", default=[], help="the rack of a broker; once per broker, or not at all"
     )
     parser.add_argument(
-        "--release", metavar="VERSION", help=f"play an older Kafka: {RELEASES[0]} to {RELEASES[-1]}"
+        "--release",
+        choices=RELEASES,
+        metavar="VERSION",
+        help=f"play an older Kafka: {RELEASES[0]} to {RELEASES[-1]}",
     )
     parser.add_argument(
         "--log",

@@ -12,8 +12,8 @@ import asyncio
 import importlib
 import importlib.util
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -51,6 +51,10 @@ class Cluster:
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        # Held while work is handed over, so that none comes behind the loop's end and waits forever.
+        self._handing_over = threading.Lock()
+        self._runs = False
+        self._closing = threading.Lock()
         self.faults = BlockingFaults(self)
         self.clock = BlockingClock(self)
 
@@ -66,46 +70,65 @@ class Cluster:
     def start(self) -> None:
         """Returns when every node serves and every topic has its leaders."""
         if self._thread is not None:
-            raise RuntimeError("the cluster has been started already")
+            raise RuntimeError("the cluster has been started already; for another one make a new Cluster")
         self._loop = new_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="ottla-cluster", daemon=True)
+        self._thread = threading.Thread(target=_live, args=(self._loop,), name="ottla-cluster", daemon=True)
         self._thread.start()
+        self._runs = True
         try:
             self.run(self._cluster.start())
         except BaseException:
-            self._end_thread()
+            self.close()
             raise
 
     def close(self) -> None:
         """Stops everything; a second call does nothing."""
-        if self._loop is None or self._loop.is_closed():
-            return
-        try:
-            self.run(self._cluster.close())
-        finally:
-            self._end_thread()
+        with self._closing:
+            try:
+                # A fork has the cluster's memory without its thread: there is nothing to stop.
+                if self._runs and self._thread is not None and self._thread.is_alive():
+                    self.run(self._cluster.close())
+            finally:
+                self._end_thread()
 
     def _end_thread(self) -> None:
-        assert self._loop is not None
-        assert self._thread is not None
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        with self._handing_over:
+            if self._runs:
+                self._runs = False
+                assert self._loop is not None
+                self._loop.call_soon_threadsafe(self._loop.stop)
+        if self._thread is not None:
+            self._thread.join()
 
     def run(self, work: Coroutine[Any, Any, _T], timeout: float | None = None) -> _T:
         """Runs a coroutine on the cluster's loop; its result."""
-        if self._loop is None or self._loop.is_closed():
+        try:
+            future = self._hand_over(work)
+        except RuntimeError:
             work.close()
-            raise RuntimeError("the cluster does not run")
-        future: Future[_T] = asyncio.run_coroutine_threadsafe(work, self._loop)
+            raise
         try:
             return future.result(timeout)
-        except TimeoutError:
+        except CancelledError:
+            raise RuntimeError("the cluster has been closed meanwhile") from None
+        except BaseException:
             future.cancel()
             raise
 
+    def _hand_over(self, work: Coroutine[Any, Any, _T]) -> Future[_T]:
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("the cluster's own thread would wait for itself")
+        with self._handing_over:
+            if not self._runs or self._loop is None:
+                raise RuntimeError(f"the cluster does not run: {_why(self._thread)}")
+            if self._thread is not None and not self._thread.is_alive():
+                raise RuntimeError("the cluster runs in the process that this one was forked from")
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+
     def call(self, function: Callable[..., _T], *args: Any, **options: Any) -> _T:
         """Calls a plain function on the cluster's loop."""
+        if threading.current_thread() is self._thread:
+            return function(*args, **options)
 
         async def called() -> _T:
             return function(*args, **options)
@@ -131,7 +154,12 @@ class Cluster:
         return self._cluster.telemetry
 
     def create_topic(
-        self, name: str, partitions: int = 1, *, replicas: int = -1, config: Mapping[str, str] | None = None
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        replicas: int = -1,
+        config: Mapping[str, object] | None = None,
     ) -> None:
         self.run(self._cluster.create_topic(name, partitions, replicas=replicas, config=config))
 
@@ -171,7 +199,7 @@ class Cluster:
     def heal_controller(self, node_id: int) -> None:
         self.call(self._cluster.heal_controller, node_id)
 
-    def seed(self, topic: str, records: Sequence[Seed], partition: int = 0) -> int:
+    def seed(self, topic: str, records: Iterable[Seed], partition: int = 0) -> int:
         return self.call(self._cluster.seed, topic, records, partition)
 
     def dump(self, topic: str, partition: int | None = None) -> list[Record]:
@@ -184,10 +212,8 @@ class Cluster:
         self.run(self._cluster.wait_for(condition, what, within))
 
     def wait_for_records(self, topic: str, count: int, within: float = 10.0) -> list[Record]:
-        """The records of a topic, once there are at least that many."""
-        cluster = self._cluster
-        self.wait_for(lambda: len(cluster.dump(topic)) >= count, f"{count} records in {topic}", within)
-        return self.dump(topic)
+        """The records of a topic, once there are at least that many. It may be created meanwhile."""
+        return self.run(self._cluster.wait_for_records(topic, count, within))
 
 
 class BlockingFault:
@@ -196,6 +222,9 @@ class BlockingFault:
     def __init__(self, cluster: Cluster, fault: Fault) -> None:
         self._cluster = cluster
         self.fault = fault
+
+    def __repr__(self) -> str:
+        return f"<{self.fault}>"
 
     @property
     def hits(self) -> int:
@@ -267,6 +296,29 @@ class BlockingClock:
 
     def advance(self, seconds: float) -> None:
         self._cluster.call(self._cluster._cluster.clock.advance, seconds)
+
+
+def _why(thread: threading.Thread | None) -> str:
+    if thread is None:
+        return "it has not been started (use it in a with statement, or call start())"
+    return "it has been closed"
+
+
+def _live(loop: asyncio.AbstractEventLoop) -> None:
+    """The life of the thread: until the loop is stopped, and then until nothing is left on it."""
+    try:
+        loop.run_forever()
+        loop.run_until_complete(_end_tasks())
+    finally:
+        loop.close()
+
+
+async def _end_tasks() -> None:
+    current = asyncio.current_task()
+    tasks = [task for task in sorted(asyncio.all_tasks(), key=asyncio.Task.get_name) if task is not current]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def new_loop() -> asyncio.AbstractEventLoop:

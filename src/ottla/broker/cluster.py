@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, Self
@@ -22,11 +22,13 @@ from typing import Final, Self
 from ottla.broker import contents
 from ottla.broker.config_rules import ControllerRules
 from ottla.broker.configs import BrokerConfigs
+from ottla.broker.configs.broker import to_static_text
 from ottla.broker.contents import Seed
 from ottla.broker.controller.node import ControllerNode
 from ottla.broker.controller.state import ControllerState
 from ottla.broker.faults import Faults
 from ottla.broker.features import SUPPORTED
+from ottla.broker.metadata.records import NO_LEADER
 from ottla.broker.node import Node, NodeOptions
 from ottla.broker.partition import Partition
 from ottla.broker.releases import max_versions_of
@@ -49,6 +51,7 @@ _log = logging.getLogger("ottla.broker.cluster")
 HOST: Final = "127.0.0.1"
 _CONTROLLER_HOST: Final = "controller"
 _POLL: Final = 0.005
+_HIGHEST_PORT: Final = 65535
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class TopicSpec:
 
     partitions: int = 1
     replicas: int = -1
-    config: Mapping[str, str] = field(default_factory=dict)
+    config: Mapping[str, object] = field(default_factory=dict)
 
 
 class AsyncCluster:
@@ -77,15 +80,25 @@ class AsyncCluster:
     ) -> None:
         """Nothing starts before `start`, or `async with`.
 
-        `config` are broker configs by Kafka's names, checked at once. `ports` are fixed ports, one per broker; free
-        ones are chosen without. `max_versions` plays an older Kafka: a release ("2.8") or a version per API
+        `topics` are names, with one partition each, or names with a number of partitions or a `TopicSpec`. `config`
+        are broker configs by Kafka's names, checked at once. `racks` has the rack of each broker. `host` is where
+        they listen, and what clients are told to connect to. `ports` are fixed ports, one per broker; free ones are
+        chosen without. `max_versions` plays an older Kafka: a release ("2.8") or a version per API
         ({"Fetch": 11}). `runtime` is for simulations; every node is a machine of its own there.
         """
+        _check("brokers", brokers, int, "a number")
         if brokers < 1:
             raise ValueError(f"brokers={brokers}: a cluster has at least one")
         for name, given in (("racks", racks), ("ports", ports)):
+            _check(name, given, (list, tuple, range), "a list with one entry for each broker")
             if given and len(given) != brokers:
                 raise ValueError(f"{name} has {len(given)} entries for {brokers} brokers")
+        for rack in racks:
+            _check_rack(rack)
+        for port in ports:
+            _check_port(port)
+        _check("host", host or None, str, "an address or a name")
+        _check("config", config or {}, Mapping, "a dict of Kafka's names and their values")
         self._runtime = runtime or SystemRuntime(MovableClock())
         self._host = None if runtime else host
         if not isinstance(self._runtime.clock, MovableClock):
@@ -99,6 +112,8 @@ class AsyncCluster:
         }
         self._topics = _specs(topics)
         self._max_versions = max_versions_of(max_versions)
+        for api, version in self._max_versions.items():
+            _check(f"max_versions[{api!r}]", version, int, "a version")
         self._options = {
             number + 1: NodeOptions(
                 id=number + 1,
@@ -115,6 +130,8 @@ class AsyncCluster:
         self.telemetry = Telemetry()
         self.nodes: dict[int, Node] = {}
         """The nodes that run, by id."""
+        self._stopping: dict[int, Node] = {}
+        self._closing: asyncio.Task[None] | None = None
         self._volume = Volume()
         self.cluster_id = str(Uuid(self._runtime.random.randbytes(16)))
         self._controller: ControllerNode | None = None
@@ -133,7 +150,7 @@ class AsyncCluster:
     async def start(self) -> None:
         """Returns when every node serves and every topic has its leaders."""
         if self._controller is not None:
-            raise RuntimeError("the cluster has been started already")
+            raise RuntimeError("the cluster has been started already; for another one make a new Cluster")
         state = ControllerState(
             self.cluster_id,
             ControllerRules(self._configs),
@@ -143,7 +160,7 @@ class AsyncCluster:
             },
         )
         self._controller = ControllerNode(
-            self._runtime.at(_CONTROLLER_HOST), self._volume, self.faults, state, self._configs
+            self._runtime.at(_CONTROLLER_HOST), self._volume, state, self._configs
         )
         try:
             await self._controller.start(self._host or _CONTROLLER_HOST)
@@ -157,22 +174,35 @@ class AsyncCluster:
             raise
 
     async def close(self) -> None:
-        """Stops everything at once; what the cluster held is gone."""
-        nodes, self.nodes = self.nodes, {}
-        await _all([node.stop(clean=False) for node in nodes.values()])
-        if self._controller is not None:
-            await self._controller.stop()
-        self._volume.close()
+        """Stops everything at once; what the cluster held is gone. A second call waits for the first."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        nodes = [*self.nodes.values(), *self._stopping.values()]
+        self.nodes = {}
+        try:
+            await _all([node.stop(clean=False) for node in nodes])
+        finally:
+            if self._controller is not None:
+                await self._controller.stop()
+            self._volume.close()
 
     @property
     def bootstrap(self) -> str:
         """The addresses of the nodes that run, for `bootstrap.servers`."""
-        return ",".join(f"{node.host}:{node.port}" for node in self.nodes.values())
+        self.controller  # noqa: B018  a client that gets no address waits for one without a word
+        return ",".join(f"{_in_address(node.host)}:{node.port}" for node in self.nodes.values())
 
     @property
     def controller(self) -> ControllerNode:
         if self._controller is None:
-            raise RuntimeError("the cluster has not been started")
+            raise RuntimeError(
+                "the cluster has not been started: use it in a with statement, or call start()"
+            )
+        if self._closing is not None:
+            raise RuntimeError("the cluster is closed")
         return self._controller
 
     # Nodes
@@ -181,18 +211,25 @@ class AsyncCluster:
         """A node that runs."""
         if node_id not in self.nodes:
             known = "is stopped" if node_id in self._options else "does not exist"
-            raise ValueError(f"node {node_id} {known}; running: {', '.join(map(str, self.nodes))}")
+            raise ValueError(
+                f"node {node_id!r} {known}; running: {', '.join(map(str, self.nodes)) or 'none'}"
+            )
         return self.nodes[node_id]
 
     async def stop_node(self, node_id: int, *, clean: bool = True) -> None:
         """Stops a node. A clean stop hands its leaderships over; after any other one the controller notices only
         when broker.session.timeout.ms have passed without a heartbeat, as in Kafka (`clock.advance` helps)."""
-        node = self.node(node_id)
+        node = self._stopping[node_id] = self.node(node_id)
         del self.nodes[node_id]
-        await node.stop(clean=clean)
+        try:
+            await node.stop(clean=clean)
+        finally:
+            del self._stopping[node_id]
 
     async def fence_node(self, node_id: int) -> None:
         """The controller gives a node up without waiting for its session to end; one that lives comes back."""
+        if node_id not in self._options:
+            raise ValueError(f"node {node_id} does not exist")
         records = self.controller.state.fence_broker(node_id)
         await self.controller.known_to_nodes(self.controller.commit(records))
 
@@ -200,12 +237,15 @@ class AsyncCluster:
         """Starts a node that was stopped, on the port that it had."""
         if node_id in self.nodes or node_id not in self._options:
             why = "runs already" if node_id in self.nodes else "does not exist: add_node makes new ones"
-            raise ValueError(f"node {node_id} {why}")
+            raise ValueError(f"node {node_id!r} {why}")
+        if node_id in self._stopping:
+            raise ValueError(f"node {node_id} is being stopped")
         node = self._make(self._options[node_id])
         try:
             await node.start()
         except BaseException:
-            self.nodes.pop(node_id, None)
+            if self.nodes.get(node_id) is node:
+                del self.nodes[node_id]
             await node.stop(clean=False)
             raise
 
@@ -218,7 +258,9 @@ class AsyncCluster:
 
     async def add_node(self, *, rack: str | None = None, port: int = 0) -> int:
         """Starts one more node; its id. It leads nothing until topics are created or moved."""
-        node_id = max(self._options) + 1
+        _check_rack(rack)
+        _check_port(port)
+        node_id = max(self._options, default=0) + 1
         self._options[node_id] = NodeOptions(
             node_id, self._host_of(node_id), port, rack, self._config, self._max_versions
         )
@@ -246,7 +288,12 @@ class AsyncCluster:
     # Topics
 
     async def create_topic(
-        self, name: str, partitions: int = 1, *, replicas: int = -1, config: Mapping[str, str] | None = None
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        replicas: int = -1,
+        config: Mapping[str, object] | None = None,
     ) -> None:
         await self.create_topics({name: TopicSpec(partitions, replicas, config or {})})
 
@@ -258,7 +305,7 @@ class AsyncCluster:
                 num_partitions=spec.partitions,
                 replication_factor=spec.replicas,
                 configs=[
-                    CreateTopicsRequest.CreatableTopicConfig(name=key, value=str(value))
+                    CreateTopicsRequest.CreatableTopicConfig(name=key, value=to_static_text(value))
                     for key, value in spec.config.items()
                 ],
             )
@@ -279,7 +326,7 @@ class AsyncCluster:
         """The id of the leader as the controller knows it, -1 while there is none."""
         image = self.controller.state.image.partition(topic, partition)
         if image is None:
-            raise ValueError(f"there is no partition {partition} of a topic {topic!r}")
+            raise ValueError(f"there is no partition {partition!r} of a topic {topic!r}")
         return image.leader
 
     async def move_leader(self, topic: str, partition: int, node_id: int) -> None:
@@ -289,11 +336,14 @@ class AsyncCluster:
 
     def partition(self, topic: str, partition: int = 0) -> Partition:
         """The leader's replica."""
-        return self.node(self.leader(topic, partition)).led(topic, partition)
+        leader = self.leader(topic, partition)
+        if leader == NO_LEADER:
+            raise RuntimeError(f"partition {partition} of {topic!r} has no leader")
+        return self.node(leader).led(topic, partition)
 
     # Records
 
-    def seed(self, topic: str, records: Sequence[Seed], partition: int = 0) -> int:
+    def seed(self, topic: str, records: Iterable[Seed], partition: int = 0) -> int:
         """Appends records to a partition, without a client; the offset of the first.
 
         A record is a value, or (key, value), or (key, value, headers).
@@ -307,6 +357,8 @@ class AsyncCluster:
         image = self.controller.state.image.topics.get(topic)
         if image is None:
             raise ValueError(f"there is no topic {topic!r}")
+        if partition is not None and partition not in image.partitions:
+            raise ValueError(f"there is no partition {partition} of a topic {topic!r}")
         wanted = sorted(image.partitions) if partition is None else [partition]
         return [record for number in wanted for record in contents.dump(self._replica(topic, number))]
 
@@ -320,6 +372,17 @@ class AsyncCluster:
             if base.time() > deadline:
                 raise TimeoutError(f"{what} did not come about within {within:g} seconds")
             await asyncio.sleep(_POLL)
+
+    async def wait_for_records(self, topic: str, count: int, within: float = 10.0) -> list[Record]:
+        """The records of a topic, once there are at least that many. It may be created meanwhile."""
+
+        def have_come() -> bool:
+            image = self.controller.state.image.topics.get(topic)
+            held = image is not None and all(self._held(topic, number) for number in image.partitions)
+            return held and len(self.dump(topic)) >= count
+
+        await self.wait_for(have_come, f"{count} records in {topic}", within)
+        return self.dump(topic)
 
     def _make(self, options: NodeOptions) -> Node:
         controller = self.controller
@@ -344,11 +407,14 @@ class AsyncCluster:
 
     def _replica(self, topic: str, partition: int) -> Partition:
         """Whoever has it, whether or not it has heard yet that it leads."""
-        for node in self.nodes.values():
-            held = node.partitions.get((topic, partition))
-            if held is not None:
-                return held
-        raise RuntimeError(f"no node that runs has partition {partition} of {topic!r}")
+        held = self._held(topic, partition)
+        if held is None:
+            raise RuntimeError(f"no node that runs has partition {partition} of {topic!r}")
+        return held
+
+    def _held(self, topic: str, partition: int) -> Partition | None:
+        replicas = (node.partitions.get((topic, partition)) for node in self.nodes.values())
+        return next((replica for replica in replicas if replica is not None), None)
 
     def _host_of(self, node_id: int) -> str:
         return self._host or f"node-{node_id}"
@@ -362,12 +428,40 @@ class AsyncCluster:
 def _specs(topics: Mapping[str, int | TopicSpec] | Sequence[str]) -> dict[str, TopicSpec]:
     if isinstance(topics, str):
         raise TypeError(f'topics={topics!r}: a list or a dict of topics is meant, as in {{"{topics}": 1}}')
+    _check("topics", topics, Iterable, "a list or a dict of topics")
+    for name in topics:
+        _check("topic", name, str, "a name")
     if not isinstance(topics, Mapping):
         return {name: TopicSpec() for name in topics}
-    return {
-        name: spec if isinstance(spec, TopicSpec) else TopicSpec(partitions=spec)
-        for name, spec in topics.items()
-    }
+    return {name: _spec(name, spec) for name, spec in topics.items()}
+
+
+def _spec(name: str, given: int | TopicSpec) -> TopicSpec:
+    spec = given if isinstance(given, TopicSpec) else TopicSpec(partitions=given)
+    _check(f"partitions of {name!r}", spec.partitions, int, "a number, or a TopicSpec,")
+    _check(f"replicas of {name!r}", spec.replicas, int, "a number")
+    _check(f"config of {name!r}", spec.config, Mapping, "a dict of Kafka's names and their values")
+    return spec
+
+
+def _in_address(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _check_rack(rack: str | None) -> None:
+    _check("rack", "" if rack is None else rack, str, "a name or None")
+
+
+def _check_port(port: int) -> None:
+    _check("port", port, int, "a number")
+    if not 0 <= port <= _HIGHEST_PORT:
+        raise ValueError(f"port={port}: ports end at {_HIGHEST_PORT}, and 0 stands for a free one")
+
+
+def _check(name: str, value: object, kind: type | tuple[type, ...], meant: str) -> None:
+    """Mistakes are named where they are made; inside the cluster they would show as something else."""
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise TypeError(f"{name}={value!r}: {meant} is meant")
 
 
 async def _all(steps: Sequence[object]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from ottla.broker.partition import Partition
 from ottla.wire.batches import Headers, encode_batch
@@ -15,13 +15,14 @@ _MOST_RECORDS = 1000
 _READ_BYTES = 1 << 24
 
 
-def seed(partition: Partition, records: Sequence[Seed], now_ms: int) -> int:
+def seed(partition: Partition, records: Iterable[Seed], now_ms: int) -> int:
     """Appends records in batches; the offset of the first."""
+    given = list(records)
     first = partition.log.log_end_offset
-    for start in range(0, len(records), _MOST_RECORDS):
+    for start in range(0, len(given), _MOST_RECORDS):
         plain = [
             (number, now_ms, *_parts(record))
-            for number, record in enumerate(records[start : start + _MOST_RECORDS])
+            for number, record in enumerate(given[start : start + _MOST_RECORDS])
         ]
         partition.append(bytearray(encode_batch(plain)), acks=1, min_in_sync=1, now_ms=now_ms)
     return first
@@ -45,8 +46,13 @@ def dump(partition: Partition) -> list[Record]:
 
 
 def _parts(record: Seed) -> tuple[bytes | None, bytes | None, Headers]:
-    if isinstance(record, bytes):
-        return None, record, []
-    if len(record) == 2:
-        return record[0], record[1], []
-    return record
+    match record:
+        case bytes():
+            return None, record, []
+        case (bytes() | None as key, bytes() | None as value):
+            return key, value, []
+        case (bytes() | None as key, bytes() | None as value, list() | tuple() as headers):
+            return key, value, headers
+    raise TypeError(
+        f"record {record!r:.100}: b'value', (b'key', b'value') or (b'key', b'value', [('header', b'value')]) is meant"
+    )

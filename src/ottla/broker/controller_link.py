@@ -45,7 +45,7 @@ _FETCH_BYTES: Final = 8 * 1024 * 1024
 _ASK_TIMEOUT: Final = 30.0
 _RETRY: Final = 0.05
 _START_TIMEOUT: Final = 60.0
-"""Longer than the session of an incarnation that was killed, which has to end before the next one is let in."""
+"""On top of the session of an incarnation that was killed, which has to end before the next one is let in."""
 
 _Failures = (OSError, TimeoutError, KafkaError)
 
@@ -67,13 +67,22 @@ class ControllerLink:
         self._running.set()
         self._cut = False
         self._leaving = False
+        self._closed = False
 
     # Life
 
     async def start(self) -> None:
         """Returns when the node has been unfenced and knows it."""
-        self._tasks = [asyncio.create_task(self._follow()), asyncio.create_task(self._beat())]
-        await asyncio.wait_for(self._alive.wait(), _START_TIMEOUT)
+        if not self._closed:
+            self._tasks = [asyncio.create_task(self._follow()), asyncio.create_task(self._beat())]
+            for task in self._tasks:
+                task.add_done_callback(self._ended)
+        session = self._node.config.value("broker.session.timeout.ms") / 1000
+        try:
+            await asyncio.wait_for(self._alive.wait(), _START_TIMEOUT + session)
+        except TimeoutError:
+            raise TimeoutError(f"the controller has not let node {self._node.id} in") from None
+        self._check_not_closed()
 
     async def leave(self) -> None:
         """Asks to be let go, until the controller has moved every leadership away or cannot be reached."""
@@ -85,15 +94,18 @@ class ControllerLink:
             _log.warning("node %s leaves without the controller's consent: %s", self._node.id, error)
 
     async def close(self) -> None:
+        """Whoever still waits for the controller, `start` included, is told that the node has stopped."""
+        self._closed = True
+        self._alive.set()
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for channel in self._channels.values():
+        channels = list(self._channels.values())
+        for channel in channels:
             channel.close()
-        for channel in self._channels.values():
+        for channel in channels:
             await channel.wait_closed()
-        self._channels.clear()
 
     def pause(self) -> None:
         """No heartbeat leaves and no change is taken note of until `resume`."""
@@ -154,18 +166,34 @@ class ControllerLink:
     async def _channel(self, purpose: str) -> Channel:
         lock = self._opening.setdefault(purpose, asyncio.Lock())
         async with lock:
-            if self._cut:
-                raise ConnectionRefusedError("the link to the controller is cut")
+            self._check_link()
             channel = self._channels.get(purpose)
             if channel is None or channel.closed:
                 host, port = self._address
                 channel = await Channel.open(
                     self._node.runtime, host, port, client_id=f"node-{self._node.id}-{purpose}"
                 )
+                if self._closed or self._cut:
+                    channel.close()
+                    await channel.wait_closed()
+                self._check_link()
                 self._channels[purpose] = channel
             return channel
 
+    def _check_link(self) -> None:
+        self._check_not_closed()
+        if self._cut:
+            raise ConnectionRefusedError("the link to the controller is cut")
+
+    def _check_not_closed(self) -> None:
+        if self._closed:
+            raise ConnectionAbortedError(f"node {self._node.id} has been stopped")
+
     # What goes on by itself
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("node %s no longer follows the controller", self._node.id, exc_info=error)
 
     async def _follow(self) -> None:
         """Registers, then replays the metadata log as it grows; begins anew whenever the link fails."""

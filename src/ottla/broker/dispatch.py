@@ -181,7 +181,7 @@ class Dispatcher:
             return
         answer = self._invoke(call)
         if inspect.isawaitable(answer):
-            self._work(call, self._later(call, answer))
+            self._work(call, self._later(call, answer), answer)
         else:
             self._answer(call, answer)
 
@@ -241,14 +241,18 @@ class Dispatcher:
         _log.exception("node %s: %s version %s failed", self._owner.id, call.handler.api.name, call.version)
         return self._refuse(call, UnknownServerError())
 
-    def _work(self, call: Call, work: Any) -> None:
+    def _work(self, call: Call, work: Any, answer: Awaitable[Message | None] | None = None) -> None:
         connection = call.connection
         connection.pause()
         task = asyncio.get_running_loop().create_task(work)
         self._working[connection] = task
-        task.add_done_callback(lambda done: self._worked(connection, done))
+        task.add_done_callback(lambda done: self._worked(connection, done, answer))
 
-    def _worked(self, connection: Connection, task: asyncio.Task[None]) -> None:
+    def _worked(
+        self, connection: Connection, task: asyncio.Task[None], answer: Awaitable[Message | None] | None
+    ) -> None:
+        if inspect.iscoroutine(answer):
+            answer.close()  # not even begun, where the task was cancelled before its first step
         if self._working.get(connection) is task:
             del self._working[connection]
         if not task.cancelled() and (error := task.exception()) is not None:

@@ -7,7 +7,8 @@
 
 Dispatch asks here before a handler runs (`before_append`), after it has done its work (`after_append`), and when
 its answer is about to leave (`response`). Rules are tried in the order in which they were added, and a request meets
-at most one of them at each of these moments. Nothing here waits or knows a socket.
+at most one of them at each of these moments. They strike what clients ask of brokers, not what nodes ask of the
+controller. Nothing here waits or knows a socket.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ottla.wire import api_named
 
 STAGES: Final = ("before_append", "after_append", "response")
 TopicPartition = tuple[str, int]
+_CODES: Final = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ never: Final = Action("never")
 def delay(seconds: float) -> Action:
     """The request, or its answer, waits by the cluster's clock."""
     if seconds < 0:
-        raise ValueError(f"a delay of {seconds} seconds")
+        raise ValueError(f"delay({seconds}): 0 seconds or more are meant")
     return Action("delay", seconds=seconds)
 
 
@@ -63,7 +65,9 @@ def error(which: int | str | type[BrokerError]) -> Action:
         if not codes:
             raise ValueError(f"Kafka has no error {which!r}; its names are like NOT_LEADER_OR_FOLLOWER")
         return Action("error", code=codes[0])
-    code = which if isinstance(which, int) else which.code
+    code = getattr(which, "code", which)
+    if not isinstance(code, int) or not -_CODES <= code < _CODES:
+        raise ValueError(f"error({which!r}): a code of 16 bits, Kafka's name for it or its class is meant")
     if code == 0:
         raise ValueError("error(0): 0 says that there is none")
     return Action("error", code=code)
@@ -84,6 +88,11 @@ class Fault:
     hits: int = 0
     """How many requests it has struck."""
     _waiters: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list, repr=False)
+
+    def __str__(self) -> str:
+        fields = ("api", "node", "topic", "partition", "client_id", "when", "action", "count")
+        given = ((name, getattr(self, name)) for name in fields)
+        return f"Fault({', '.join(f'{name}={value}' for name, value in given if value is not None)})"
 
     @property
     def is_spent(self) -> bool:
@@ -110,6 +119,8 @@ class Fault:
 
     async def wait(self, hits: int = 1) -> None:
         """Returns when the rule has struck that often."""
+        if self.count is not None and hits > self.count:
+            raise ValueError(f"{self} strikes {self.count} times, never {hits}")
         if self.hits < hits:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append((hits, waiter))
@@ -141,6 +152,15 @@ class Faults:
             raise ValueError(f"when={when!r}: it is one of {', '.join(STAGES)}")
         if not isinstance(action, Action):
             raise TypeError(f"action={action!r}: it is drop, never, delay(seconds) or error(code)")
+        for name, value, kind in (
+            ("node", node, int),
+            ("topic", topic, str),
+            ("partition", partition, int),
+            ("client_id", client_id, str),
+            ("count", count, int),
+        ):
+            if value is not None and not isinstance(value, kind):
+                raise TypeError(f"{name}={value!r}: it is a {kind.__name__}, or left out")
         if count is not None and count < 1:
             raise ValueError(f"count={count}: a rule that strikes less than once does nothing")
         fault = Fault(api, node, topic, partition, client_id, when, action, count)

@@ -92,23 +92,39 @@ class Node:
         )
         self.server = Server(runtime, self.dispatcher, limits, f"node {self.id}")
         self._retention: Timer | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self._is_ready = self._is_paused = False
         self._on_listening = on_listening
         self._background: dict[asyncio.Task[None], None] = {}
 
     # Life
 
     async def start(self) -> None:
-        """Listens, registers, and catches up with the metadata log."""
+        """Listens, registers, and catches up with the metadata log.
+
+        Requests wait until then, as in Kafka: a node that knows nothing would deny every topic.
+        """
+        self.dispatcher.pause()
         self.port = await self.server.listen(self.host, self.port)
         self._on_listening(self)
         await self.link.start()
+        self._is_ready = True
+        if not self._is_paused:
+            self.server.resume()
         self._schedule_retention()
         _log.info("node %s serves on %s:%s", self.id, self.host, self.port)
 
     async def stop(self, *, clean: bool = True) -> None:
-        """Ends the node; a clean end hands its leaderships over first."""
-        if clean:
-            await self.link.leave()
+        """Ends the node, once; a clean end hands its leaderships over first, unless somebody ends it meanwhile."""
+        try:
+            if clean and self._ending is None:
+                await self.link.leave()
+        finally:
+            if self._ending is None:
+                self._ending = asyncio.create_task(self._end())
+            await asyncio.shield(self._ending)
+
+    async def _end(self) -> None:
         await self.link.close()
         await self.server.close()
         if self._retention is not None:
@@ -123,12 +139,15 @@ class Node:
 
     def pause(self) -> None:
         """From here on the node is like a stopped process: its connections stay, nothing is answered."""
+        self._is_paused = True
         self.dispatcher.pause()
         self.link.pause()
 
     def resume(self) -> None:
+        self._is_paused = False
         self.link.resume()
-        self.server.resume()
+        if self._is_ready:
+            self.server.resume()
 
     def spawn(self, work: Coroutine[Any, Any, object]) -> None:
         """Lets something go on beside the requests; it ends with the node."""
@@ -233,8 +252,9 @@ class Node:
         for kind, name in delta.configs:
             if kind == TOPIC_RESOURCE:
                 self._topic_configs.pop(name, None)
+        unchanged = dict(self._topic_configs)
         for (topic, _), partition in self.partitions.items():
-            if topic not in self._topic_configs:
+            if topic not in unchanged:
                 partition.log.reconfigure(self._log_config(topic))
 
     def _log_config(self, topic: str) -> LogConfig:

@@ -50,9 +50,10 @@ class Partition:
 
     def become(self, image: PartitionImage) -> None:
         """The controller has decided something about this partition."""
-        newly_led = image.leader == self.node_id and image.leader_epoch > self.leader_epoch
         self.image = image
-        if newly_led:
+        latest = self.log.epochs.latest
+        # A node that lags behind hears of its leadership after another one has taken over: the log knows better.
+        if self.is_leader and (latest is None or image.leader_epoch > latest):
             self.log.epochs.assign(image.leader_epoch, self.log.log_end_offset)
         self._wake()
 

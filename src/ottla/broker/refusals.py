@@ -6,6 +6,8 @@ use those for what is forwarded.
 
 from __future__ import annotations
 
+from typing import Any
+
 from ottla.errors import BrokerError
 from ottla.wire.messages import (
     AlterConfigsRequest,
@@ -62,17 +64,7 @@ def refuse_create_partitions(
 
 def refuse_alter_configs(request: AlterConfigsRequest, error: BrokerError) -> AlterConfigsResponse:
     result = AlterConfigsResponse.AlterConfigsResourceResponse
-    return AlterConfigsResponse(
-        responses=[
-            result(
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-                error_code=error.code,
-                error_message=error.message,
-            )
-            for resource in request.resources
-        ]
-    )
+    return AlterConfigsResponse(responses=[result(**_of(each, error)) for each in request.resources])
 
 
 def refuse_incremental_alter_configs(
@@ -80,13 +72,17 @@ def refuse_incremental_alter_configs(
 ) -> IncrementalAlterConfigsResponse:
     result = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
     return IncrementalAlterConfigsResponse(
-        responses=[
-            result(
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-                error_code=error.code,
-                error_message=error.message,
-            )
-            for resource in request.resources
-        ]
+        responses=[result(**_of(each, error)) for each in request.resources]
     )
+
+
+def _of(
+    resource: AlterConfigsRequest.AlterConfigsResource | IncrementalAlterConfigsRequest.AlterConfigsResource,
+    error: BrokerError,
+) -> dict[str, Any]:
+    return {
+        "resource_type": resource.resource_type,
+        "resource_name": resource.resource_name,
+        "error_code": error.code,
+        "error_message": error.message,
+    }

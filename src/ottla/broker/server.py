@@ -41,6 +41,7 @@ class Server:
         # When each was last heard of: a dict, so that they are visited in the order of their coming.
         self._connections: dict[Connection, float] = {}
         self._listener: Listener | None = None
+        self._closed = False
         self._sweep: Timer | None = None
         self._empty = asyncio.Event()
         self._empty.set()
@@ -55,20 +56,26 @@ class Server:
 
     async def listen(self, host: str, port: int) -> int:
         """Begins to accept; the port, which was chosen freely where `port` is 0."""
-        self._listener = await self._runtime.listen(host, port, self._accept)
+        listener = await self._runtime.listen(host, port, self._accept)
+        if self._closed:
+            await listener.close()
+            raise ConnectionAbortedError(f"{self._name} has been stopped")
+        self._listener = listener
         self._schedule_sweep()
-        return self._listener.port
+        return listener.port
 
     async def close(self) -> None:
         """Closes everything at once, as a process that ends."""
+        self._closed = True
         if self._listener is not None:
             await self._listener.close()
             self._listener = None
         if self._sweep is not None:
             self._sweep.cancel()
-        await self._dispatcher.close()
+        # Connections first: a request that came after the last task was given up would be one more.
         for connection in list(self._connections):
             connection.abort()
+        await self._dispatcher.close()
         await self._empty.wait()
 
     def _accept(self) -> Connection:
@@ -77,7 +84,7 @@ class Server:
     def connected(self, connection: Connection) -> None:
         self._connections[connection] = self._clock.monotonic()
         self._empty.clear()
-        if self._listener is None:
+        if self._closed:
             connection.abort()
         elif len(self._connections) > self._limits.max_connections:
             _log.warning("%s: closing %s: max.connections are open", self._name, connection.peer)
@@ -116,5 +123,5 @@ class Server:
         for connection, heard in list(self._connections.items()):
             if heard < longest and not self._dispatcher.is_working_for(connection):
                 _log.info("%s: closing %s: idle", self._name, connection.peer)
-                connection.close()
+                connection.abort()  # without waiting for a peer that does not take its answer
         self._schedule_sweep()

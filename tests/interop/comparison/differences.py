@@ -35,7 +35,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         "*",
         (
-            *_apis("OffsetCommit", "OffsetFetch", "OffsetDelete", "JoinGroup", "Heartbeat", "LeaveGroup"),
+            *_apis("OffsetCommit", "OffsetDelete", "JoinGroup", "Heartbeat", "LeaveGroup"),
             *_apis("SyncGroup", "DescribeGroups", "ListGroups", "DeleteGroups", "ConsumerGroupHeartbeat"),
             *_apis("ConsumerGroupDescribe"),
             *_features("group"),

@@ -49,7 +49,6 @@ class ControllerNode:
         self,
         runtime: Runtime,
         volume: Volume,
-        faults: Faults,
         state: ControllerState,
         configs: BrokerConfigs,
     ) -> None:
@@ -60,10 +59,13 @@ class ControllerNode:
         self.host, self.port = "", 0
         self._volume = volume
         self._log: Log = volume.acquire(f"{METADATA_TOPIC}-0", _LOG_CONFIG, self.now_ms())
-        self.dispatcher = Dispatcher(self, CONTROLLER.limited({}), faults)
+        # Without faults: a rule for the next Fetch of a client must not strike a node that follows the log.
+        self.dispatcher = Dispatcher(self, CONTROLLER.limited({}), Faults())
         self._server = Server(runtime, self.dispatcher, Limits(max_idle_seconds=NEVER), "controller")
         # The offset that each node is known to have applied everything below of.
         self._positions: dict[int, int] = {}
+        # The latest fetch of each node; an earlier one, on a connection that broke, has nothing to say any more.
+        self._fetches: dict[int, object] = {}
         self._waiting: dict[asyncio.Future[None], None] = {}
         self._timers: dict[str, Timer] = {}
         self._due = 0.0
@@ -121,15 +123,17 @@ class ControllerNode:
         alive = {broker.id for broker in self.state.image.alive_brokers()}
         return any(node in alive and position < offset for node, position in self._positions.items())
 
-    def forget(self, node_id: int) -> None:
+    def _forget(self, node_id: int, fetch: object) -> None:
         """A node's connection is gone: nobody waits for it."""
-        self._positions.pop(node_id, None)
-        self._wake()
+        if self._fetches.get(node_id) is fetch:
+            self._positions.pop(node_id, None)
+            self._wake()
 
     # The metadata log
 
     async def read(self, node_id: int, offset: int, max_bytes: int, wait: float) -> memoryview | bytes:
         """What a node lacks from `offset` on; waits if that is nothing yet."""
+        fetch = self._fetches[node_id] = object()
         self._positions[node_id] = offset
         self.state.has_read(node_id, offset - 1)
         self._wake()
@@ -138,7 +142,7 @@ class ControllerNode:
             while self._log.log_end_offset <= offset and self.now() < deadline:
                 await self._change(deadline - self.now())
         except asyncio.CancelledError:
-            self.forget(node_id)
+            self._forget(node_id, fetch)
             raise
         end = self._log.log_end_offset
         return b"".join(self._log.read(offset, max_bytes, end, at_least_one=True).parts)

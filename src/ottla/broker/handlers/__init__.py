@@ -24,6 +24,7 @@ from ottla.broker.handlers import (  # noqa: E402, F401
     api_01_fetch,
     api_02_list_offsets,
     api_03_metadata,
+    api_09_offset_fetch,
     api_10_find_coordinator,
     api_18_api_versions,
     api_21_delete_records,
