@@ -21,6 +21,7 @@ DEFAULT_MAX_FRAME_SIZE: Final = 100 * 1024 * 1024
 _SIZE: Final = struct.Struct(">i")
 _KEY_AND_VERSION: Final = struct.Struct(">hh")
 _UNSUPPORTED_VERSION: Final = 35
+_NO_TAGS: Final = b"\0"
 
 
 def encode_request(
@@ -41,8 +42,10 @@ def encode_request(
 
 def encode_response(response: Message, version: int, correlation_id: int) -> list[Buffer]:
     """A response as pieces to be written one after the other, size first."""
-    header = ResponseHeader(correlation_id=correlation_id)
-    return _frame(header, _api_of(response).response_header_version(version), response, version)
+    header = _SIZE.pack(correlation_id)
+    if _api_of(response).response_header_version(version) == 1:
+        header += _NO_TAGS
+    return _sized([b"", header], response, version)
 
 
 def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
@@ -128,6 +131,11 @@ class FrameSplitter:
 def _frame(header: Message, header_version: int, body: Message, version: int) -> list[Buffer]:
     parts: list[Buffer] = [b""]
     header.encoder(header_version)(header, parts.append)
+    return _sized(parts, body, version)
+
+
+def _sized(parts: list[Buffer], body: Message, version: int) -> list[Buffer]:
+    """The parts of a header with the body behind and their size before them, where there is room for it."""
     body.encoder(version)(body, parts.append)
     size = sum(map(len, parts))
     if size > 0x7FFFFFFF:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Final, Protocol
 
+from ottla._native.memory import Memory
 from ottla.wire.primitives import Buffer
 
 SMALLEST_CHUNK: Final = 512
@@ -107,7 +108,8 @@ class MemoryFile:
         self._seal()
         wanted = min(max(2 * self._room, SMALLEST_CHUNK), LARGEST_CHUNK)
         self._room = max(wanted, needed)
-        self._tail = memoryview(bytearray(self._room))
+        # A pooled block: pages that were used before cost a tenth of new ones.
+        self._tail = memoryview(Memory(self._room))
         self._used = 0
         self._add(self._tail.toreadonly())
 
