@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ottla.broker.features import SUPPORTED
 from ottla.broker.metadata.log import read_records
@@ -47,6 +47,7 @@ _RETRY: Final = 0.05
 _START_TIMEOUT: Final = 60.0
 """On top of the session of an incarnation that was killed, which has to end before the next one is let in."""
 
+_R = TypeVar("_R", bound=Message)
 _Failures = (OSError, TimeoutError, KafkaError)
 
 
@@ -142,8 +143,7 @@ class ControllerLink:
     async def create_topics(self, topics: list[CreateTopicsRequest.CreatableTopic]) -> CreateTopicsResponse:
         """For topics that come into being because somebody uses them."""
         request = CreateTopicsRequest(topics=topics, timeout_ms=30_000)
-        answer: CreateTopicsResponse = await self._ask("forward", request, 7, CreateTopicsResponse)
-        return answer
+        return await self._ask("forward", request, 7, CreateTopicsResponse)
 
     async def allocate_producer_ids(self) -> tuple[int, int]:
         """A block of ids: the first, and the one behind the last."""
@@ -152,7 +152,7 @@ class ControllerLink:
         raise_for_code(block.error_code)
         return block.producer_id_start, block.producer_id_start + block.producer_id_len
 
-    async def _ask(self, purpose: str, request: Message, version: int, expected: type[Any]) -> Any:
+    async def _ask(self, purpose: str, request: Message, version: int, expected: type[_R]) -> _R:
         try:
             channel = await self._channel(purpose)
             answer = await channel.ask(request, version, _ASK_TIMEOUT)
@@ -291,6 +291,6 @@ class ControllerLink:
             want_fence=False,
             want_shut_down=self._leaving,
         )
-        answer: BrokerHeartbeatResponse = await self._ask("heartbeat", request, 1, BrokerHeartbeatResponse)
+        answer = await self._ask("heartbeat", request, 1, BrokerHeartbeatResponse)
         raise_for_code(answer.error_code)
         return answer

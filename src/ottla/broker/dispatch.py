@@ -98,10 +98,6 @@ class Dispatcher:
         self._resumed: asyncio.Event | None = None
 
     @property
-    def is_paused(self) -> bool:
-        return self._resumed is not None
-
-    @property
     def is_full(self) -> bool:
         return len(self._queue) >= self._queue_limit
 

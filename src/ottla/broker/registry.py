@@ -30,7 +30,6 @@ class Handler:
     function: HandlerFunction
     refuse: Refusal
     advertised: range
-    forwarded: bool = False
 
 
 class Registry:
@@ -46,7 +45,6 @@ class Registry:
         versions: range | None = None,
         refuse: Refusal | None = None,
         advertised: range | None = None,
-        forwarded: bool = False,
     ) -> Callable[[_Function], _Function]:
         """Registers the function below it.
 
@@ -63,7 +61,7 @@ class Registry:
             if api.key in self._handlers:
                 raise ValueError(f"{api.name} already has a handler")
             self._handlers[api.key] = Handler(
-                api, served, function, refuse or _refuse_at_the_top, advertised or served, forwarded
+                api, served, function, refuse or _refuse_at_the_top, advertised or served
             )
             return function
 
@@ -85,7 +83,7 @@ class Registry:
             versions, advertised = _cut(handler.versions, highest), _cut(handler.advertised, highest)
             if advertised:
                 limited[handler.api.key] = Handler(
-                    handler.api, versions, handler.function, handler.refuse, advertised, handler.forwarded
+                    handler.api, versions, handler.function, handler.refuse, advertised
                 )
         return limited
 
