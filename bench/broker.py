@@ -10,57 +10,21 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from bench.harness import Figure, Result, interleaved, progress
+from bench.processes import OTTLA, Process, running
 from bench.throughput import Traffic
 from ottla.broker import AsyncCluster, Cluster
 
 NODES = 3
-OURS = [sys.executable, "-m", "ottla.broker", "--port", "0", "--brokers", str(NODES), "--log", "none"]
-OURS += ["--config", "num.partitions=4"]
+OURS = [*OTTLA, "--brokers", str(NODES), "--config", "num.partitions=4"]
 MOCK = [sys.executable, "-m", "bench.mock_cluster", "--brokers", str(NODES)]
 IDLE_NODES = 30
 TURNS = 3
-
-
-@dataclass
-class Process:
-    """A broker in a process of its own."""
-
-    id: int
-    bootstrap: str
-
-    def cpu(self) -> float:
-        """Seconds of CPU that it has spent, user and system."""
-        fields = Path(f"/proc/{self.id}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def memory(self) -> int:
-        """Bytes that it keeps resident."""
-        pages = int(Path(f"/proc/{self.id}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE")
-
-
-@contextmanager
-def running(command: list[str]) -> Iterator[Process]:
-    """Starts a broker, which prints its address; stops it again."""
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            bootstrap = process.stdout.readline().strip()
-            if not bootstrap:
-                raise RuntimeError(f"{' '.join(command)} did not start")
-            yield Process(process.pid, bootstrap)
-        finally:
-            process.terminate()
 
 
 def run(repeats: int) -> Result:
@@ -169,8 +133,8 @@ def _round(client: Traffic, who: str) -> None:
 def _memory(result: Result) -> None:
     """What an idle node keeps, and a million records of 100 bytes."""
     progress("broker: memory")
-    few = [*OURS[:5], "--brokers", "1", "--log", "none"]
-    many = [*OURS[:5], "--brokers", str(1 + IDLE_NODES), "--log", "none"]
+    few = [*OTTLA, "--brokers", "1"]
+    many = [*OTTLA, "--brokers", str(1 + IDLE_NODES)]
     with running(few) as one, running(many) as all_of_them:
         idle = (all_of_them.memory() - one.memory()) / IDLE_NODES
     result.figures["memory_per_idle_node"] = Figure("KiB", (idle / 1024,))

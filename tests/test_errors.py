@@ -378,6 +378,56 @@ def test_the_data_of_a_deserialization_error_is_that_of_its_field(field: str, da
     assert error.data == data
 
 
+CLIENT_ERRORS: list[KafkaError] = [
+    errors.ConnectionFailedError("no"),
+    errors.NoBrokersError("no"),
+    errors.UnknownBrokerError("no"),
+    errors.UnsupportedApiError("no"),
+    errors.RequestTimeoutError("no"),
+    errors.ApiTimeoutError("no"),
+    errors.ClientClosedError("no"),
+    errors.ForkedError("no"),
+    errors.BufferFullError("no", limit="buffer_memory"),
+    errors.DeliveryError("no", failed=3),
+    errors.DeliveryTimeoutError("no", may_be_stored=True),
+    errors.AbortedError("no", may_be_stored=True),
+    errors.DataLossError("no", topic="orders", partition=3, wanted_offset=17, new_offset=20),
+]
+
+
+@pytest.mark.parametrize(
+    "copied", [lambda error: pickle.loads(pickle.dumps(error)), copy.copy, copy.deepcopy]
+)
+@pytest.mark.parametrize("error", CLIENT_ERRORS, ids=lambda error: type(error).__name__)
+def test_an_error_of_the_client_survives_being_copied(
+    error: KafkaError, copied: Callable[[KafkaError], KafkaError]
+) -> None:
+    twin = copied(error)
+    assert type(twin) is type(error)
+    assert (str(twin), twin.args, vars(twin)) == ("no", ("no",), vars(error))
+
+
+@pytest.mark.parametrize(
+    ("error", "builtin"),
+    [
+        (errors.ConnectionFailedError, ConnectionError),
+        (errors.NoBrokersError, ConnectionError),
+        (errors.RequestTimeoutError, TimeoutError),
+        (errors.ApiTimeoutError, TimeoutError),
+        (errors.DeliveryTimeoutError, TimeoutError),
+        (errors.BufferFullError, BufferError),
+    ],
+)
+def test_an_error_of_the_client_is_the_builtin_that_people_catch(
+    error: type[KafkaError], builtin: type[Exception]
+) -> None:
+    assert issubclass(error, builtin)
+
+
+def test_a_closed_client_needs_no_words() -> None:
+    assert str(errors.ClientClosedError()) == "the client is closed"
+
+
 def test_one_except_clause_catches_everything() -> None:
     for error in (errors.DecodeError, errors.EncodeError, MissingExtraError, BrokerError, SerdeError):
         assert issubclass(error, KafkaError)

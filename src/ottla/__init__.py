@@ -1,7 +1,57 @@
-"""Ottla: Kafka for Python and Spark. The public names, and nothing else."""
+"""Ottla: Kafka for Python and Spark. The public names, and nothing else.
+
+They are imported when they are first used: `import ottla` in a Spark worker that only decodes costs nothing more.
+"""
+
+from typing import TYPE_CHECKING
 
 from ottla.errors import KafkaError
 
-__all__ = ["KafkaError", "__version__"]
+if TYPE_CHECKING:
+    from ottla.client.blocking import Client
+    from ottla.client.blocking_consumer import Consumer
+    from ottla.client.client import AsyncClient
+    from ottla.client.consumer import AsyncConsumer
+    from ottla.client.dead_letters import DeadLetters
+    from ottla.client.starts import Timestamp
+    from ottla.client.topic_partition import TopicPartition
+    from ottla.config import ClientConfig
+
+__all__ = [
+    "AsyncClient",
+    "AsyncConsumer",
+    "Client",
+    "ClientConfig",
+    "Consumer",
+    "DeadLetters",
+    "KafkaError",
+    "Timestamp",
+    "TopicPartition",
+    "__version__",
+]
 
 __version__ = "0.1.0.dev0"
+
+_PLACES = {
+    "AsyncClient": "ottla.client.client",
+    "AsyncConsumer": "ottla.client.consumer",
+    "Client": "ottla.client.blocking",
+    "ClientConfig": "ottla.config",
+    "Consumer": "ottla.client.blocking_consumer",
+    "DeadLetters": "ottla.client.dead_letters",
+    "Timestamp": "ottla.client.starts",
+    "TopicPartition": "ottla.client.topic_partition",
+}
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    place = _PLACES.get(name)
+    if place is None:
+        raise AttributeError(f"module 'ottla' has no attribute {name!r}")
+    return getattr(import_module(place), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -2,7 +2,8 @@
 
 The base install of Ottla needs no other package. Whatever does is imported through `require`, inside the
 function that needs it, never at the top of a module: `import ottla` stays quick and cannot fail for the want
-of something that the program never uses.
+of something that the program never uses. The modules of a whole extra, such as cli's, may import what it brings at
+their top if they are reached through such a function only.
 
 Invariant: the names in EXTRAS are those under [project.optional-dependencies] in pyproject.toml.
 """
@@ -19,6 +20,7 @@ EXTRAS = MappingProxyType(
         "columns": "records as Arrow columns, in and out",
         "spark": "the Spark connector",
         "registry": "Avro, Protobuf and JSON Schema with a schema registry",
+        "cli": "the `ottla` command",
         "console": "the web console",
         "telemetry": "metrics for Prometheus and traces for OpenTelemetry",
         "uvloop": "a faster event loop for the blocking client and cluster",

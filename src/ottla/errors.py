@@ -45,6 +45,112 @@ class ConnectionLostError(KafkaError, ConnectionError):
     """A connection ended while something still depended on it; what was asked over it may or may not be done."""
 
 
+class ConnectionFailedError(KafkaError, ConnectionError):
+    """A broker could not be connected to: nothing was sent, and nothing can have been done."""
+
+
+class NoBrokersError(KafkaError, ConnectionError):
+    """No bootstrap server and no known broker could be reached; the message has each with its reason."""
+
+
+class UnknownBrokerError(KafkaError):
+    """No broker of the cluster has this id, as far as the client knows."""
+
+
+class UnsupportedApiError(KafkaError):
+    """A broker does not have the API, or the version of it, that a call needs."""
+
+
+class RequestTimeoutError(KafkaError, TimeoutError):
+    """A broker did not answer in time; what was asked of it may or may not be done."""
+
+
+class ApiTimeoutError(KafkaError, TimeoutError):
+    """A call took longer than it may, with all its retries; the last error is its `__cause__`."""
+
+
+class ClientClosedError(KafkaError):
+    """The client is closed, or is being closed."""
+
+    def __init__(self, message: str = "the client is closed") -> None:
+        super().__init__(message)
+
+
+class ForkedError(KafkaError):
+    """A client was used in a child process that was forked from the one that made it; make one per process."""
+
+
+class BufferFullError(KafkaError, BufferError):
+    """Producing waited for max_block_ms and there is still no room for the record.
+
+    `limit` is the option that bounds the buffer: "buffer_memory" or "max_buffered_records".
+    """
+
+    def __init__(self, message: str, *, limit: str | None = None) -> None:
+        """`message` is the whole sentence; the rest is for programs."""
+        super().__init__(message)
+        self.limit = limit
+
+
+class DeliveryError(KafkaError):
+    """Records that `flush` or `close` waited for were not delivered; the first one's error is the `__cause__`.
+
+    `failed` is how many.
+    """
+
+    def __init__(self, message: str, *, failed: int = 0) -> None:
+        """`message` is the whole sentence; the rest is for programs."""
+        super().__init__(message)
+        self.failed = failed
+
+
+class DeliveryTimeoutError(KafkaError, TimeoutError):
+    """A record was not delivered within delivery_timeout_ms; the last error on the way is the `__cause__`.
+
+    `may_be_stored` is true if a request with it was sent whose outcome is unknown.
+    """
+
+    def __init__(self, message: str, *, may_be_stored: bool = False) -> None:
+        """`message` is the whole sentence; the rest is for programs."""
+        super().__init__(message)
+        self.may_be_stored = may_be_stored
+
+
+class AbortedError(KafkaError):
+    """A record was still buffered when the buffer was given up.
+
+    `may_be_stored` is true if a request with it was sent whose outcome is unknown.
+    """
+
+    def __init__(self, message: str, *, may_be_stored: bool = False) -> None:
+        """`message` is the whole sentence; the rest is for programs."""
+        super().__init__(message)
+        self.may_be_stored = may_be_stored
+
+
+class DataLossError(KafkaError):
+    """Records that were to be read are gone: the log was truncated, or starts behind them by now.
+
+    `wanted_offset` is where reading would have gone on, `new_offset` where it can go on (-1: nowhere known).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        topic: str = "",
+        partition: int = -1,
+        wanted_offset: int = -1,
+        new_offset: int = -1,
+    ) -> None:
+        """`message` is the whole sentence; the rest is for programs."""
+        super().__init__(message)
+        self.topic = topic
+        self.partition = partition
+        self.wanted_offset = wanted_offset
+        self.new_offset = new_offset
+
+
 class SerdeError(KafkaError):
     """A key or a value and its bytes could not be turned into one another; the two kinds of it say which way.
 
@@ -110,6 +216,23 @@ class DeserializationError(SerdeError):
     def data(self) -> bytes | None:
         """The bytes that could not be read."""
         return self.key if self.field == "key" else self.value
+
+
+class CorruptBatchError(DecodeError):
+    """A batch that was fetched cannot be read, now or later: it is damaged, or too large for its bounds.
+
+    Reading stops in front of it, at `offset`. To go on behind it, seek to `next_offset`, or `skip` the error.
+    """
+
+    def __init__(
+        self, message: str, *, topic: str = "", partition: int = -1, offset: int = -1, next_offset: int = -1
+    ) -> None:
+        """`message` is the whole sentence; the rest is for programs."""
+        super().__init__(message)
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.next_offset = next_offset
 
 
 class MissingExtraError(KafkaError, ImportError):

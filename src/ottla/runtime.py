@@ -10,6 +10,8 @@ Invariant: this is the only file below `sim` that touches `time`, `random` and t
 from __future__ import annotations
 
 import asyncio
+import importlib
+import importlib.util
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -26,6 +28,7 @@ __all__ = [
     "SystemClock",
     "SystemRuntime",
     "Timer",
+    "new_loop",
 ]
 
 _T = TypeVar("_T")
@@ -68,10 +71,11 @@ class Clock(ABC):
 
 
 class SystemClock(Clock):
-    """The time of the running event loop, and the system's wall clock."""
+    """The system's clocks; timers are those of the running event loop."""
 
     def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
+        # Not the loop's own time: uvloop's is in milliseconds, as of when it last went round, and needs a loop.
+        return time.monotonic()
 
     def time(self) -> float:
         return time.time()
@@ -232,3 +236,11 @@ class _SystemListener:
 def _wake(sleeper: asyncio.Future[None]) -> None:
     if not sleeper.done():
         sleeper.set_result(None)
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """A loop of our own may be the fast one: uvloop's where it is installed."""
+    if importlib.util.find_spec("uvloop") is not None:
+        loop: asyncio.AbstractEventLoop = importlib.import_module("uvloop").new_event_loop()
+        return loop
+    return asyncio.new_event_loop()

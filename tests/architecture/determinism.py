@@ -90,8 +90,8 @@ ALLOWED: dict[str, dict[str, str]] = {
     "runtime.py": {
         ANY: "the default Runtime: the system's clock, randomness, network and threads, for everyone else"
     },
-    "client/blocking.py": {
-        "threads": "the blocking Client runs its loop in a thread: the one module that has one"
+    "client/driver.py": {
+        "threads": "who runs the blocking Client's loop, and when: the one module of the client with threads"
     },
     "broker/blocking.py": {
         "threads": "the blocking Cluster runs its loop in a thread: the one module of the broker that has one"

@@ -108,7 +108,7 @@ def test_a_surprise_that_is_not_the_runtimes_is_reported(
         ("cli/main.py", "import time, random, threading, subprocess"),
         ("spark/sink.py", "import time, uuid"),
         ("runtime.py", "import time, random, socket, threading"),
-        ("client/blocking.py", "import threading"),
+        ("client/driver.py", "import threading"),
         ("wire/schema.py", "from importlib import resources"),
         ("wire/schema.py", "from pathlib import Path"),
     ],
@@ -118,8 +118,8 @@ def test_a_look_alike_passes(inside: str, code: str) -> None:
 
 
 def test_an_exception_covers_only_what_it_names() -> None:
-    told = report(outside_the_runtime([Source("ottla/client/blocking.py", "import threading\nimport time")]))
-    assert told == "src/ottla/client/blocking.py:2: client uses time: take the time from the Runtime"
+    told = report(outside_the_runtime([Source("ottla/client/driver.py", "import threading\nimport time")]))
+    assert told == "src/ottla/client/driver.py:2: client uses time: take the time from the Runtime"
 
 
 @pytest.mark.parametrize("inside", sorted(ALLOWED))

@@ -92,7 +92,8 @@ def test_every_option_is_one_of_kafkas_or_declared_as_ours() -> None:
     kafkas = {row[0] for row in ROWS} | {"bootstrap.servers"}
     assert {option.kafka_name for option in OPTIONS.values()} == kafkas | {None}
     assert [option.name for option in OPTIONS.values() if option.kafka_name is None] == [
-        "metadata_min_age_ms"
+        "metadata_min_age_ms",
+        "max_buffered_records",
     ]
 
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla._native.accumulator import Accumulator, BufferFull
+from ottla._native.accumulator import Accumulator
+from ottla._native.record_buffer import BufferFull
 from tests.native.accumulator_support import accumulator, everything, sealed
 from tests.native.encode_support import (
     NOW,
@@ -31,7 +32,7 @@ row_lists = st.lists(
         key=optional_bytes,
         headers=st.none()
         | st.lists(st.tuples(st.text(st.characters(codec="utf-8")), optional_bytes), max_size=3).map(tuple),
-        timestamp=st.none() | st.integers(min_value=-(2**61), max_value=2**61),
+        timestamp=st.none() | st.integers(min_value=0, max_value=2**62),
     ),
     max_size=40,
 )

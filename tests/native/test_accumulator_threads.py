@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 
-from ottla._native.accumulator import Accumulator, BufferFull, RecordBuffer
-from ottla._native.outgoing import Delivery, EncodedBatch
+from ottla._native.accumulator import Accumulator
+from ottla._native.deliveries import Delivery
+from ottla._native.outgoing import EncodedBatch
+from ottla._native.record_buffer import BufferFull, RecordBuffer
 from tests.native.encode_support import decoded, everything_given_back
 from tests.oracle.records import decode_batch
 

@@ -16,13 +16,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla._native import accumulator, encode, outgoing
+from ottla._native import accumulator, appender, deliveries, encode, held, outgoing, record_buffer, sticky
+from ottla._native.deliveries import Delivery
 from ottla._native.encode import encode_columns
-from ottla._native.outgoing import Delivery, EncodedBatch
+from ottla._native.outgoing import EncodedBatch
 from tests.native.encode_support import NOW, decoded, everything_given_back
 from tests.oracle import message_sets
 from tests.oracle.records import CODECS, decode_batch
 from tests.records.peers import PEERS, Peer
+
+
+MODULES = [accumulator, appender, deliveries, encode, held, outgoing, record_buffer, sticky]
 
 
 def batch_of(count: int = 10, size: int = 20) -> EncodedBatch:
@@ -329,7 +333,7 @@ def test_a_callback_that_holds_the_batch_is_collected_with_it() -> None:
         assert gone() is None
 
 
-@pytest.mark.parametrize("module", [outgoing, encode, accumulator], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 def test_the_stubs_name_what_the_modules_have(module: Any) -> None:
     stub = ast.parse(Path(module.__file__).with_name(module.__name__.rpartition(".")[2] + ".pyi").read_text())
     for node in stub.body:
@@ -340,4 +344,5 @@ def test_the_stubs_name_what_the_modules_have(module: Any) -> None:
         ):
             present = {name for name in vars(getattr(module, node.name)) if not name.startswith("_")}
             promised = {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
+            promised |= {ast.unparse(each.target) for each in node.body if isinstance(each, ast.AnnAssign)}
             assert {name for name in promised if not name.startswith("_")} == present, node.name

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
-from ottla.errors import ConnectionLostError, DecodeError, ProtocolError
-from ottla.net.channel import Channel
+from ottla.errors import ConnectionLostError, DecodeError, EncodeError, KafkaError, ProtocolError
+from ottla.net.channel import Channel, Question
 from ottla.net.connection import Connection
 from ottla.runtime import Listener, MovableClock, Runtime, SystemRuntime
 from ottla.wire import correlation_id_of, decode_request, encode_request, encode_response
@@ -45,7 +45,7 @@ async def serve(
     runtime: Runtime, server: Recorder, max_frame_size: int | None = None
 ) -> tuple[Listener, Channel]:
     listener = await runtime.listen("127.0.0.1", 0, lambda: Connection(server))
-    options = {} if max_frame_size is None else {"max_frame_size": max_frame_size}
+    options: dict[str, Any] = {} if max_frame_size is None else {"max_frame_size": max_frame_size}
     return listener, await Channel.open(runtime, listener.host, listener.port, client_id="tester", **options)
 
 
@@ -277,6 +277,85 @@ def test_a_request_that_is_encoded_already_is_exchanged_for_a_frame(world: World
         with pytest.raises(ProtocolError, match="7 bytes are no request"):
             await channel.exchange([b"\0\0\0\3", b"abc"])
         await finish(listener, channel, server)
+
+    world(main)
+
+
+@both_worlds
+def test_what_is_submitted_is_sent_before_the_call_returns(world: World[None]) -> None:
+    async def main(runtime: Runtime) -> None:
+        server = Answering()
+        listener, channel = await serve(runtime, server)
+        questions = [channel.submit(heartbeat(number), 4) for number in range(3)]
+        assert list(channel.under_way) == questions
+        for number, question in enumerate(questions):
+            assert await question.answer == HeartbeatResponse(error_code=number)
+        sent = [cast(HeartbeatRequest, decode_request(frame)[1]).generation_id for frame in server.frames]
+        assert sent == [0, 1, 2]
+        assert [question.size for question in questions] == [len(frame) + 4 for frame in server.frames]
+        assert not list(channel.under_way)
+        await finish(listener, channel, server)
+
+    world(main)
+
+
+@both_worlds
+def test_a_request_beyond_the_bound_is_not_sent(world: World[None]) -> None:
+    async def main(runtime: Runtime) -> None:
+        server = Answering()
+        listener, channel = await serve(runtime, server)
+        with pytest.raises(EncodeError, match=r"a HeartbeatRequest of \d+ bytes is not sent.*more than 10"):
+            channel.submit(heartbeat(1), 4, max_size=10)
+        with pytest.raises(EncodeError):
+            channel.tell(heartbeat(1), 4, max_size=10)
+        assert await channel.ask(heartbeat(2), 4) == HeartbeatResponse(error_code=2)
+        assert len(server.frames) == 1
+        await finish(listener, channel, server)
+
+    world(main)
+
+
+class Watching:
+    """An Observer that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.settlements: list[tuple[int, type[object]]] = []
+        self.ends: list[Exception | None] = []
+
+    def settled(self, question: Question, size: int, error: KafkaError | None) -> None:
+        self.settlements.append((size, type(error)))
+
+    def ended(self, error: Exception | None) -> None:
+        self.ends.append(error)
+
+
+@both_worlds
+def test_an_observer_hears_of_every_question_once_and_of_the_end(world: World[None]) -> None:
+    async def main(runtime: Runtime) -> None:
+        server, watching = Recorder(), Watching()
+        listener = await runtime.listen("127.0.0.1", 0, lambda: Connection(server))
+        channel = await Channel.open(runtime, listener.host, listener.port, observer=watching)
+        answered, given_up, lost = (channel.submit(heartbeat(number), 4) for number in range(3))
+        await server.until_frames(3)
+        given_up.answer.cancel()
+        for frame in server.frames[:2]:
+            server.connection.send([answer(frame)])
+        await answered.answer
+        reason = TimeoutError("too late")
+        channel.abort(reason)
+        with pytest.raises(ConnectionLostError, match="too late"):
+            await lost.answer
+        await channel.wait_closed()
+        sizes = [len(answer(frame)) - 4 for frame in server.frames]
+        # Where the second answer was still on its way, the end settles its question.
+        settled = [(sizes[0], type(None)), (0, ConnectionLostError)]
+        assert watching.settlements in (
+            [settled[0], (sizes[1], type(None)), settled[1]],
+            [settled[0], settled[1], settled[1]],
+        )
+        assert watching.ends == [reason]
+        await server.until_lost()
+        await listener.close()
 
     world(main)
 

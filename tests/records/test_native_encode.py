@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from random import Random
 
 import pyarrow as pa
@@ -26,7 +27,9 @@ def as_text(codec: Compression) -> str:
 
 
 def random_records(seed: str, count: int = 300) -> list[OracleRecord]:
-    return RandomBatches(Random(seed), largest=2_000).records(count)
+    """As a producer may send them: none is from before 1970."""
+    records = RandomBatches(Random(seed), largest=2_000).records(count)
+    return [replace(record, timestamp=max(record.timestamp, 0)) for record in records]
 
 
 def accumulated(records: list[OracleRecord]) -> list[EncodedBatch]:

@@ -1,36 +1,11 @@
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias, final
+from collections.abc import Callable
+from typing import final
 
 from typing_extensions import Buffer
 
-from ottla._native.outgoing import Delivery, EncodedBatch
-
-_Headers: TypeAlias = Sequence[tuple[str, Buffer | None]] | Mapping[str, Buffer | None]
-
-class BufferFull(BufferError): ...
-
-@final
-class RecordBuffer:
-    @property
-    def topic(self) -> str: ...
-    @property
-    def partition(self) -> int: ...
-    @property
-    def bytes(self) -> int: ...
-    @property
-    def records(self) -> int: ...
-    @property
-    def full_batches(self) -> int: ...
-    @property
-    def opened_at(self) -> float | None: ...
-    def append(
-        self,
-        key: Buffer | None,
-        value: Buffer | None,
-        headers: _Headers | None = None,
-        timestamp: int | None = None,
-    ) -> Delivery: ...
-    def drain(self, max_bytes: int | None = None, force: bool = False) -> list[EncodedBatch]: ...
+from ottla._native.deliveries import Delivery
+from ottla._native.outgoing import EncodedBatch
+from ottla._native.record_buffer import Headers, RecordBuffer
 
 @final
 class Accumulator:
@@ -39,10 +14,13 @@ class Accumulator:
         *,
         batch_size: int,
         max_bytes: int,
+        max_records: int = 0,
         max_record_size: int = 2147483647,
         clock: Callable[[], int] | None = None,
         monotonic: Callable[[], float] | None = None,
         wake: Callable[[RecordBuffer, bool], object] | None = None,
+        wait: Callable[[Delivery, float | None], object] | None = None,
+        urge: Callable[[str, int], object] | None = None,
     ) -> None: ...
     @property
     def bytes(self) -> int: ...
@@ -52,13 +30,18 @@ class Accumulator:
     def used_bytes(self) -> int: ...
     @property
     def max_bytes(self) -> int: ...
+    @property
+    def used_records(self) -> int: ...
+    @property
+    def max_records(self) -> int: ...
+    def close(self, error: BaseException) -> None: ...
     def append(
         self,
         topic: str,
         partition: int,
         key: Buffer | None,
         value: Buffer | None,
-        headers: _Headers | None = None,
+        headers: Headers | None = None,
         timestamp: int | None = None,
     ) -> Delivery: ...
     def buffer(self, topic: str, partition: int) -> RecordBuffer: ...

@@ -41,7 +41,7 @@ ALWAYS_INLINE enum plan_error choose_partition(const struct segment *segment, in
     *partition = is_null(&segment->partition, row) ? -1 : read_integer(&segment->partition, row);
     if (*partition >= 0)
         return *partition < options->partitions ? PLAN_OK : PLAN_NO_SUCH_PARTITION;
-    if (key.length >= 0)
+    if (key.length >= 0 && !options->ignore_keys)
         *partition = (murmur2(key.data, (size_t)key.length) & 0x7fffffff) % options->partitions;
     else
         *partition = options->unkeyed;
@@ -129,6 +129,10 @@ ALWAYS_INLINE enum plan_error plan_row(struct plan *plan, const struct segment *
     }
     if (choose_timestamp(segment, row, options->now, &timestamp) < 0)
         return PLAN_TIMESTAMP_RANGE;
+    if (timestamp < 0) {
+        plan->number = timestamp;
+        return PLAN_TIMESTAMP_NEGATIVE;
+    }
     if (segment->headers.lists.layout != LAYOUT_NULLS &&
         (error = headers_size(&segment->headers, row, &headers, &plan->number)) != PLAN_OK)
         return error;

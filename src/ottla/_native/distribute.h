@@ -14,6 +14,7 @@ enum plan_error {
     PLAN_NO_SUCH_PARTITION, /* number: the partition */
     PLAN_NO_PARTITION,
     PLAN_TIMESTAMP_RANGE,
+    PLAN_TIMESTAMP_NEGATIVE, /* number: the timestamp */
     PLAN_HEADER_IS_NULL,  /* number: which header of the row */
     PLAN_HEADER_NO_KEY,   /* number: which header of the row */
     PLAN_RECORD_TOO_LARGE /* number: its size */
@@ -22,6 +23,7 @@ enum plan_error {
 struct plan_options {
     int32_t partitions;
     int32_t unkeyed;        /* where records without key and partition go; -1: they are an error */
+    int ignore_keys;        /* keys say nothing about partitions */
     size_t batch_size;      /* header included; a record that does not fit is alone in its batch */
     size_t max_record_size; /* of the batch that would hold the record alone; at most INT32_MAX */
     int64_t now;

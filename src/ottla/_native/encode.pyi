@@ -1,6 +1,7 @@
 from collections.abc import Mapping
 from typing import Protocol, TypeAlias
 
+from ottla._native.accumulator import Accumulator
 from ottla._native.outgoing import EncodedBatch as EncodedBatch
 
 class ArrowArrayExporter(Protocol):
@@ -18,7 +19,9 @@ def encode_columns(
     batch_size: int,
     now: int,
     unkeyed_partition: int | None = None,
+    ignore_keys: bool = False,
     max_record_size: int = 2147483647,
     rows: bool = False,
     topic: str | None = None,
+    accumulator: Accumulator | None = None,
 ) -> list[EncodedBatch]: ...

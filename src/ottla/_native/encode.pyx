@@ -14,8 +14,11 @@ from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
+from ottla._native.accumulator cimport Accumulator
+from ottla._native.deliveries cimport Budget, Waiting
 from ottla._native.memory cimport Memory, take
 from ottla._native.outgoing cimport EncodedBatch, new_batch
+from ottla._native.record_buffer cimport Settings, bytes_full, check_open, monotonic_now, records_full
 
 from ottla._native.outgoing import EncodedBatch as EncodedBatch
 
@@ -66,12 +69,14 @@ cdef extern from "distribute.h" nogil:
         PLAN_NO_SUCH_PARTITION
         PLAN_NO_PARTITION
         PLAN_TIMESTAMP_RANGE
+        PLAN_TIMESTAMP_NEGATIVE
         PLAN_HEADER_IS_NULL
         PLAN_HEADER_NO_KEY
         PLAN_RECORD_TOO_LARGE
     struct plan_options:
         int32_t partitions
         int32_t unkeyed
+        int ignore_keys
         size_t batch_size
         size_t max_record_size
         int64_t now
@@ -115,10 +120,14 @@ cdef object plan_failure(plan_error error, plan_t *plan, plan_options *options):
         return ValueError(f"{where} is null as a whole; a tombstone is a row whose value is null")
     if error == PLAN_NO_SUCH_PARTITION:
         return ValueError(f"{where} is for partition {plan.number}, but there are only {options.partitions}")
+    if error == PLAN_NO_PARTITION and options.ignore_keys:
+        return ValueError(f"{where} names no partition, keys are ignored, and unkeyed_partition is not given")
     if error == PLAN_NO_PARTITION:
         return ValueError(f"{where} has neither partition nor key, and unkeyed_partition is not given")
     if error == PLAN_TIMESTAMP_RANGE:
         return ValueError(f"{where} has a timestamp that does not fit into 64 bits of milliseconds")
+    if error == PLAN_TIMESTAMP_NEGATIVE:
+        return ValueError(f"{where} has a timestamp before 1970 ({plan.number} ms), which Kafka has no use for")
     if error == PLAN_HEADER_IS_NULL:
         return ValueError(f"{where} has a null instead of header {plan.number}")
     if error == PLAN_HEADER_NO_KEY:
@@ -129,7 +138,7 @@ cdef object plan_failure(plan_error error, plan_t *plan, plan_options *options):
 
 
 cdef int read_options(
-    plan_options *options, partitions, batch_size, now, unkeyed_partition, max_record_size
+    plan_options *options, partitions, batch_size, now, unkeyed_partition, ignore_keys, max_record_size
 ) except -1:
     if not 1 <= partitions <= INT32_MAX:
         raise ValueError(f"partitions must be at least 1, not {partitions}")
@@ -145,20 +154,25 @@ cdef int read_options(
     options.batch_size = batch_size
     options.now = now
     options.max_record_size = max_record_size
+    options.ignore_keys = bool(ignore_keys)
     options.unkeyed = -1 if unkeyed_partition is None else unkeyed_partition
     return 0
 
 
 def encode_columns(
-    columns, *, partitions, batch_size, now, unkeyed_partition=None, max_record_size=INT32_MAX, rows=False,
-    topic=None,
+    columns, *, partitions, batch_size, now, unkeyed_partition=None, ignore_keys=False, max_record_size=INT32_MAX,
+    rows=False, topic=None, Accumulator accumulator=None,
 ):
     """Columns `value` and optionally `key`, `headers`, `timestamp` and `partition` as sealed batches.
 
     `columns` is a mapping of names to Arrow arrays, or one Arrow table, record batch or array of structs. A row goes
-    to the partition it names, else to that of its key as in Kafka's own client, else to `unkeyed_partition`; without
-    a timestamp it gets `now` (ms). Sizes are in bytes and include the header of a batch; a record that is larger
+    to the partition it names, else to that of its key as in Kafka's own client (unless keys are ignored), else to
+    `unkeyed_partition`; without a timestamp it gets `now` (ms). Sizes are in bytes and include the header of a batch; a record that is larger
     than `batch_size` has a batch of its own. With `rows=True` the batches know which rows they are made of.
+
+    With an `accumulator` the batches count against its bounds until they are completed, and receipts for them can be
+    waited for as for its own. BufferFull: there is no room now, and nothing was encoded. What is larger than the
+    bounds ever allow is a ValueError: give it in slices.
 
         batches = encode_columns(table, partitions=16, batch_size=16384, now=1700000000000)
     """
@@ -170,7 +184,9 @@ def encode_columns(
     cdef list batches
     cdef size_t size = 0
     cdef int i
-    read_options(&options, partitions, batch_size, now, unkeyed_partition, max_record_size)
+    read_options(&options, partitions, batch_size, now, unkeyed_partition, ignore_keys, max_record_size)
+    if accumulator is not None:
+        check_open(accumulator.settings)
     segments = read_columns(columns)
     if segments.rows > INT32_MAX:
         raise ValueError(f"{segments.rows} rows at once are more than {INT32_MAX}")
@@ -186,9 +202,9 @@ def encode_columns(
             error = plan_rows(&plan, segments.segments, segments.count, &options)
         if error != PLAN_OK:
             raise plan_failure(error, &plan, &options)
-        batches = make_batches(&plan, topic, segments.rows if rows else 0)
         for i in range(plan.count):
             size += plan.batches[i].size
+        batches = charged_batches(&plan, size, segments.rows, rows, topic, accumulator)
         if segments.rows > MANY_ROWS or size > MANY_BYTES:
             with nogil:
                 write_rows(&plan, segments.segments, segments.count, options.now)
@@ -200,7 +216,44 @@ def encode_columns(
     return batches
 
 
-cdef list make_batches(plan_t *plan, topic, int64_t rows):
+cdef list charged_batches(plan_t *plan, size_t size, int64_t rows, keep_rows, topic, Accumulator accumulator):
+    cdef Settings settings
+    cdef list batches
+    cdef EncodedBatch batch
+    cdef double opened_at
+    if accumulator is None:
+        return make_batches(plan, topic, rows if keep_rows else 0, None)
+    settings = accumulator.settings
+    opened_at = monotonic_now(settings)
+    charge(settings.budget, size, rows, topic)
+    try:
+        batches = make_batches(plan, topic, rows if keep_rows else 0, settings.waiting)
+    except BaseException:
+        settings.budget.refund(size)
+        settings.budget.refund_records(rows)
+        raise
+    for batch in batches:
+        batch.budget = settings.budget
+        batch.charged = batch.memory.size
+        batch.opened_at = opened_at
+    return batches
+
+
+cdef int charge(Budget budget, size_t size, int64_t rows, topic) except -1:
+    where = f"{rows} rows to {topic}"
+    if <int64_t> size > budget.most:
+        raise ValueError(f"{where} take {size} bytes, more than max_bytes ever allows ({budget.most}): slice them")
+    if rows > budget.most_records:
+        raise ValueError(f"{where} are more than max_records ever allows ({budget.most_records}): slice them")
+    if not budget.charge_records(rows):
+        raise records_full(budget, where)
+    if not budget.charge(size):
+        budget.refund_records(rows)
+        raise bytes_full(budget, size, where)
+    return 0
+
+
+cdef list make_batches(plan_t *plan, topic, int64_t rows, Waiting waiting):
     """Batches with the memory that the plan needs; with `rows`, one block for the row numbers of them all."""
     cdef list batches = []
     cdef EncodedBatch batch
@@ -210,7 +263,8 @@ cdef list make_batches(plan_t *plan, topic, int64_t rows):
     cdef int32_t i
     for i in range(plan.count):
         planned = &plan.batches[i]
-        batch = new_batch(topic, planned.partition, take(planned.size))
+        batch = new_batch(topic, planned.partition, take(planned.size), waiting)
+        batch.records.count = planned.count
         planned.data = batch.memory.data
         if rows:
             batch.row_memory = row_memory
@@ -225,7 +279,6 @@ cdef int finish_batches(list batches, plan_t *plan) except -1:
     cdef planned_batch *planned = plan.batches
     for batch in batches:
         batch.records.end = planned.size
-        batch.records.count = planned.count
         batch.records.base_timestamp = planned.base_timestamp
         batch.records.max_timestamp = planned.max_timestamp
         batch.crc = planned.crc

@@ -1,8 +1,9 @@
-# What the modules that make batches cimport: batches on their way out, and what becomes of their records.
+# What the modules that make batches cimport: batches on their way out.
 
 from cpython.object cimport PyObject
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 
+from ottla._native.deliveries cimport Budget, Outcome, Waiting
 from ottla._native.memory cimport Memory
 
 cdef extern from "writer.h" nogil:
@@ -22,30 +23,6 @@ cdef extern from "writer.h" nogil:
         int16_t epoch
         int transactional
     void open_batch_init(open_batch *batch, uint8_t *data, size_t capacity)
-
-
-cdef class Budget:
-    cdef readonly int64_t most
-    cdef int64_t used_bytes
-
-    cdef bint charge(self, int64_t size) noexcept
-    cdef void refund(self, int64_t size) noexcept
-
-
-cdef class Outcome:
-    cdef object topic
-    cdef int32_t partition
-    cdef int completed
-    cdef int64_t base_offset
-    cdef int64_t log_append_time
-    cdef object error
-    cdef list callbacks
-
-
-cdef class Delivery:
-    cdef Outcome outcome
-    cdef int64_t created
-    cdef readonly int32_t index
 
 
 cdef class EncodedBatch:
@@ -68,6 +45,10 @@ cdef class EncodedBatch:
     cdef int64_t charged
     cdef Outcome outcome
     cdef readonly double opened_at
+    # Hops on the way, for whoever sends the batch to set, on the clock of `opened_at`.
+    cdef public double sealed_at
+    cdef public double written_at
+    cdef public double acknowledged_at
     # Whoever queues the batch uses it to link to the next one.
     cdef PyObject *next
 
@@ -76,7 +57,7 @@ cdef class EncodedBatch:
     cdef Memory copy_of(self, Memory old, size_t end)
     cdef int retire(self, Memory memory) except -1
     cdef void settle(self) noexcept
+    cdef EncodedBatch part(self, size_t size, int32_t first)
 
 
-cdef EncodedBatch new_batch(object topic, int32_t partition, Memory memory)
-cdef Delivery new_delivery(Outcome outcome, int32_t index, int64_t timestamp)
+cdef EncodedBatch new_batch(object topic, int32_t partition, Memory memory, Waiting waiting)

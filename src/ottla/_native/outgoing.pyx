@@ -1,22 +1,23 @@
 # cython: language_level=3, freethreading_compatible=True, auto_pickle=False
-"""Batches on their way out, and what becomes of their records.
+"""Batches on their way out.
 
 An `EncodedBatch` has its records; sealing it puts the header in front, compressed records behind it if wanted, and
 the checksum. That may happen again with other producer fields, from the same records. Records are written by those
 who make batches (`encode`, `accumulator`); nothing here waits, sends or looks at a clock.
 
-A batch has one owner at a time, who seals, sends and completes it. What others hold are `Delivery` objects, and
-these refer to the batch's outcome rather than to the batch: the memory goes back to the pool as soon as the owner
-lets go, whoever still holds the receipt for a record.
+A batch has one owner at a time, who seals, sends, splits and completes it. What others hold are `Delivery` objects,
+and these refer to the batch's outcome (`deliveries`) rather than to the batch: the memory goes back to the pool as
+soon as the owner lets go, whoever still holds the receipt for a record.
 
-Invariants: bytes that somebody has a view of do not change, a sealed batch that has to change meanwhile continues
-in a copy; and an outcome is set once, the first one counts.
+Invariant: bytes that somebody has a view of do not change, a sealed batch that has to change meanwhile continues in
+a copy.
 """
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from libc.string cimport memcmp, memcpy
 
+from ottla._native.deliveries cimport new_delivery, new_outcome
 from ottla._native.memory cimport take
 
 cdef extern from "writer.h" nogil:
@@ -29,143 +30,12 @@ cdef extern from "writer.h" nogil:
         int64_t base_timestamp, int64_t max_timestamp,
     )
     int64_t record_timestamp(const uint8_t *data, size_t end, int64_t base_timestamp, int32_t index)
-
-cdef extern from *:
-    """
-    #define atomic_add(number, what) __atomic_add_fetch(number, what, __ATOMIC_RELAXED)
-    #define atomic_load(number) __atomic_load_n(number, __ATOMIC_ACQUIRE)
-    #define atomic_store(number, what) __atomic_store_n(number, what, __ATOMIC_RELEASE)
-
-    static inline int atomic_add_within(int64_t *number, int64_t what, int64_t most)
-    {
-        int64_t now = __atomic_load_n(number, __ATOMIC_RELAXED);
-        do {
-            if (now + what > most)
-                return 0;
-        } while (!__atomic_compare_exchange_n(number, &now, now + what, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-        return 1;
-    }
-    """
-    bint atomic_add_within(int64_t *number, int64_t what, int64_t most) nogil
-    int64_t atomic_add(int64_t *number, int64_t what) nogil
-    int atomic_load(int *number) nogil
-    int64_t atomic_load64 "atomic_load" (int64_t *number) nogil
-    void atomic_store(int *number, int what) nogil
+    void split_front(const open_batch *batch, open_batch *front)
+    void split_back(const open_batch *batch, const open_batch *front, open_batch *back)
 
 # The checksum of less than this is done before giving the GIL away and taking it back would pay (about 100 us).
 cdef enum:
     LARGE = 1024 * 1024
-
-
-@cython.final
-@cython.no_gc
-cdef class Budget:
-    """How many bytes of memory may be in use at a time, shared by all who charge it."""
-
-    def __cinit__(self, int64_t most):
-        self.most = most
-
-    @property
-    def used(self):
-        return atomic_load64(&self.used_bytes)
-
-    cdef bint charge(self, int64_t size) noexcept:
-        return atomic_add_within(&self.used_bytes, size, self.most)
-
-    cdef void refund(self, int64_t size) noexcept:
-        atomic_add(&self.used_bytes, -size)
-
-
-@cython.final
-cdef class Outcome:
-    """What has become of the records of one batch. Not made by callers."""
-
-    def __cinit__(self):
-        self.base_offset = -1
-        self.log_append_time = -1
-
-
-@cython.final
-@cython.no_gc
-@cython.freelist(256)
-cdef class Delivery:
-    """The receipt for one record: whether it has been delivered, and where it is.
-
-    Without garbage collection, since there may be millions of them: callbacks are kept by the outcome, without
-    the receipt, and go when it is set.
-    """
-
-    def __init__(self):
-        raise TypeError("receipts are made by append() and EncodedBatch.delivery()")
-
-    @property
-    def topic(self):
-        return self.outcome.topic
-
-    @property
-    def partition(self):
-        return self.outcome.partition
-
-    def done(self):
-        """Whether the record has been delivered, or has failed for good."""
-        return atomic_load(&self.outcome.completed) != 0
-
-    @property
-    def offset(self):
-        """The record's offset; -1 as long as it is unknown, which without acknowledgements it stays."""
-        if not atomic_load(&self.outcome.completed) or self.outcome.base_offset < 0:
-            return -1
-        return self.outcome.base_offset + self.index
-
-    @property
-    def timestamp(self):
-        """The record's timestamp in ms: the broker's if the topic has it so, else the one it was given."""
-        if atomic_load(&self.outcome.completed) and self.outcome.log_append_time >= 0:
-            return self.outcome.log_append_time
-        return self.created
-
-    @property
-    def error(self):
-        """Why the record has not been delivered; None if it has, or if that is still open."""
-        return self.outcome.error if atomic_load(&self.outcome.completed) else None
-
-    def add_done_callback(self, function):
-        """Calls `function(delivery)` once the outcome is known: at once, or in the thread that learns of it."""
-        # Made before the check: making a tuple may run the garbage collector, and with it anything.
-        cdef tuple entry = (self.index, self.created, function)
-        cdef list callbacks = []
-        cdef Outcome outcome = self.outcome
-        cdef bint completed
-        with cython.critical_section(outcome):
-            completed = atomic_load(&outcome.completed) != 0
-            if not completed:
-                if outcome.callbacks is None:
-                    outcome.callbacks = callbacks
-                outcome.callbacks.append(entry)
-        if completed:
-            call_back(outcome, entry)
-
-    def __repr__(self):
-        where = f"{self.outcome.topic}-{self.outcome.partition}"
-        if not self.done():
-            return f"<Delivery to {where}: under way>"
-        if self.outcome.error is not None:
-            return f"<Delivery to {where}: {self.outcome.error!r}>"
-        return f"<Delivery to {where}: offset {self.offset}>"
-
-
-cdef Delivery new_delivery(Outcome outcome, int32_t index, int64_t timestamp):
-    cdef Delivery delivery = Delivery.__new__(Delivery)
-    delivery.outcome = outcome
-    delivery.index = index
-    delivery.created = timestamp
-    return delivery
-
-
-cdef void call_back(Outcome outcome, tuple entry) noexcept:
-    # One callback that raises must not keep the next from being called, nor disturb whoever learnt the outcome:
-    # without a way to pass errors on, they go to sys.unraisablehook.
-    entry[2](new_delivery(outcome, entry[0], entry[1]))
 
 
 # Cleared by nobody but itself: the memory is accounted for while it dies, and cycles are broken at the outcome.
@@ -191,6 +61,7 @@ cdef class EncodedBatch:
         self.charged = 0
         if charged:
             self.budget.refund(charged)
+            self.budget.refund_records(self.records.count)
 
     @property
     def topic(self):
@@ -379,7 +250,7 @@ cdef class EncodedBatch:
 
     @property
     def completed(self):
-        return atomic_load(&self.outcome.completed) != 0
+        return self.outcome.is_completed()
 
     def complete(self, int64_t base_offset=-1, int64_t log_append_time=-1, error=None):
         """What has become of the batch; calls who asked to be told. False if that was known already.
@@ -387,21 +258,53 @@ cdef class EncodedBatch:
         Gives the batch's share of the budget back. Callbacks run here, one after the other; what they raise goes
         to `sys.unraisablehook`.
         """
-        cdef Outcome outcome = self.outcome
-        cdef list callbacks = None
-        with cython.critical_section(outcome):
-            if atomic_load(&outcome.completed):
-                return False
-            outcome.base_offset = -1 if error is not None else base_offset
-            outcome.log_append_time = log_append_time
-            outcome.error = error
-            atomic_store(&outcome.completed, 1)
-            callbacks, outcome.callbacks = outcome.callbacks, None
+        cdef list callbacks = self.outcome.conclude(base_offset, log_append_time, error)
+        if callbacks is None:
+            return False
         self.settle()
-        if callbacks is not None:
-            for entry in callbacks:
-                call_back(outcome, entry)
+        self.outcome.call_back(callbacks, self)
         return True
+
+    def add_done_callback(self, function):
+        """Calls `function(batch)` once it is completed, or at once. After a split: for each half, with that half."""
+        cdef tuple entry = (-1, 0, function)
+        if not self.outcome.add_callback(entry):
+            if not self.outcome.is_completed():
+                raise RuntimeError("the batch was split: ask its halves")
+            self.outcome.call_back([entry], self)
+
+    def split(self):
+        """Two batches with half of the bytes each, for a broker that finds this one too large; it is of no use then.
+
+        Receipts and callbacks follow their records. The halves are not sealed and have no producer yet.
+        """
+        cdef open_batch front, back
+        cdef EncodedBatch first, second
+        if self.records.count < 2:
+            raise ValueError("a batch of one record cannot be split")
+        front.data = back.data = NULL
+        split_front(&self.records, &front)
+        split_back(&self.records, &front, &back)
+        first, second = self.part(front.end, 0), self.part(back.end, front.count)
+        split_front(&self.records, &first.records)
+        split_back(&self.records, &front, &second.records)
+        self.outcome.move_to_halves(first.outcome, second.outcome, front.count)
+        # The halves take over what was charged, and with it the room for one header more.
+        first.budget = second.budget = self.budget
+        first.charged = self.charged // 2
+        second.charged = self.charged - first.charged
+        self.charged = 0
+        return [first, second]
+
+    cdef EncodedBatch part(self, size_t size, int32_t first):
+        cdef EncodedBatch part = new_batch(
+            self.outcome.topic, self.outcome.partition, take(size), self.outcome.waiting
+        )
+        part.opened_at = self.opened_at
+        if self.row_memory is not None:
+            part.row_memory = self.row_memory
+            part.row_numbers = self.row_numbers + first
+        return part
 
     def __repr__(self):
         state = "sealed" if self.sealed else "not sealed"
@@ -411,11 +314,9 @@ cdef class EncodedBatch:
         )
 
 
-cdef EncodedBatch new_batch(object topic, int32_t partition, Memory memory):
+cdef EncodedBatch new_batch(object topic, int32_t partition, Memory memory, Waiting waiting):
     cdef EncodedBatch batch = EncodedBatch.__new__(EncodedBatch)
-    batch.outcome = Outcome.__new__(Outcome)
-    batch.outcome.topic = topic
-    batch.outcome.partition = partition
+    batch.outcome = new_outcome(topic, partition, waiting)
     batch.memory = memory
     open_batch_init(&batch.records, memory.data, memory.size)
     return batch

@@ -1,4 +1,5 @@
-# The arguments of append() as bytes: keys and values, headers as they are on the wire. Part of accumulator.pyx.
+# The arguments of append() as bytes: keys and values, headers as they are on the wire. Part of each module
+# that takes records from callers.
 #
 # Everything that can be wrong with an argument is found here and told by its name, before any lock is taken. What was
 # taken is released on every path, and nothing is kept of the arguments once append() returns.
@@ -121,3 +122,44 @@ cdef int write_header(header_text *text, Py_ssize_t index, object pair) except -
     finally:
         release_argument(&value)
     return 0
+
+
+# All of a record. What was taken is released on every path: begin, take in a try, release in its finally.
+
+cdef struct arguments:
+    record one
+    argument key
+    argument value
+    header_text text
+
+cdef const uint8_t no_headers = 0
+
+
+cdef inline void begin_arguments(arguments *taken) noexcept:
+    taken.key.viewed = taken.value.viewed = False
+    taken.text.data = taken.text.usual
+    taken.text.capacity = USUAL_HEADERS
+
+
+cdef inline int take_arguments(
+    arguments *taken, Settings settings, object key, object value, object headers, object timestamp
+) except -1:
+    take_argument(&taken.key, key, "key")
+    take_argument(&taken.value, value, "value")
+    taken.one.key = taken.key.bytes
+    taken.one.value = taken.value.bytes
+    taken.one.timestamp = timestamp_of(settings, timestamp)
+    if headers is None:
+        taken.one.headers.data = &no_headers
+        taken.one.headers.length = 1
+    else:
+        write_headers(&taken.text, headers)
+        taken.one.headers.data = taken.text.data
+        taken.one.headers.length = taken.text.size
+    return 0
+
+
+cdef inline void release_arguments(arguments *taken) noexcept:
+    release_argument(&taken.key)
+    release_argument(&taken.value)
+    release_headers(&taken.text)

@@ -80,3 +80,63 @@ int64_t record_timestamp(const uint8_t *data, size_t end, int64_t base_timestamp
     read_zigzag64(p + 1, stop, &delta);
     return (int64_t)((uint64_t)base_timestamp + (uint64_t)delta);
 }
+
+/* One record, as it is read back: its timestamp, and all that follows the numbers which depend on its batch. */
+static const uint8_t *read_record(const struct open_batch *batch, const uint8_t *p, int64_t *timestamp,
+                                  struct bytes *rest)
+{
+    const uint8_t *stop = batch->data + batch->end;
+    int32_t length = 0, index = 0;
+    int64_t delta = 0;
+    p = read_zigzag32(p, stop, &length);
+    const uint8_t *next = p + length;
+    p = read_zigzag64(p + 1, stop, &delta);
+    rest->data = read_zigzag32(p, stop, &index);
+    rest->length = next - rest->data;
+    *timestamp = (int64_t)((uint64_t)batch->base_timestamp + (uint64_t)delta);
+    return next;
+}
+
+static void append_again(struct open_batch *batch, int64_t timestamp, struct bytes rest)
+{
+    if (batch->count == 0)
+        batch->base_timestamp = batch->max_timestamp = timestamp;
+    else if (timestamp > batch->max_timestamp)
+        batch->max_timestamp = timestamp;
+    int64_t delta = timestamp_delta(timestamp, batch->base_timestamp);
+    size_t body = 1 + number_size(delta) + number_size(batch->count) + (size_t)rest.length;
+    if (batch->data != NULL) {
+        uint8_t *p = write_number(batch->data + batch->end, (int64_t)body);
+        *p++ = 0;
+        p = write_number(write_number(p, delta), batch->count);
+        memcpy(p, rest.data, (size_t)rest.length);
+    }
+    batch->end += number_size((int64_t)body) + body;
+    batch->count++;
+}
+
+void split_front(const struct open_batch *batch, struct open_batch *front)
+{
+    const uint8_t *p = batch->data + BATCH_OVERHEAD;
+    size_t half = BATCH_OVERHEAD + (batch->end - BATCH_OVERHEAD) / 2;
+    int64_t timestamp;
+    struct bytes rest;
+    open_batch_init(front, front->data, 0);
+    do {
+        p = read_record(batch, p, &timestamp, &rest);
+        append_again(front, timestamp, rest);
+    } while (front->end < half && front->count < batch->count - 1);
+}
+
+void split_back(const struct open_batch *batch, const struct open_batch *front, struct open_batch *back)
+{
+    /* The front has the bytes of its records as they were: the same base, the same indices. */
+    const uint8_t *p = batch->data + front->end;
+    int64_t timestamp;
+    struct bytes rest;
+    open_batch_init(back, back->data, 0);
+    while (back->count < batch->count - front->count) {
+        p = read_record(batch, p, &timestamp, &rest);
+        append_again(back, timestamp, rest);
+    }
+}

@@ -164,3 +164,8 @@ void write_header(uint8_t *header, size_t size, uint32_t crc, int codec, const s
 
 /* The timestamp of record `index` of a batch that this core has written. */
 int64_t record_timestamp(const uint8_t *data, size_t end, int64_t base_timestamp, int32_t index);
+
+/* The two parts of a batch that is split. Each is called twice: with data NULL it finds the part's size, count and
+ * timestamps, and then it writes. The front ends with the record that reaches half of the bytes; no part is empty. */
+void split_front(const struct open_batch *batch, struct open_batch *front);
+void split_back(const struct open_batch *batch, const struct open_batch *front, struct open_batch *back);

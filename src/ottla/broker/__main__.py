@@ -1,4 +1,4 @@
-"""`python -m ottla.broker`: a cluster by itself, for clients in any language, until Ctrl-C."""
+"""`python -m ottla.broker`, and `ottla broker`: a cluster by itself, for clients in any language, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import sys
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from ottla.broker.blocking import new_loop
 from ottla.broker.cluster import HOST, AsyncCluster, TopicSpec
 from ottla.broker.releases import RELEASES
 from ottla.errors import KafkaError
+from ottla.runtime import new_loop
 
+_PROGRAM = "python -m ottla.broker"
 _EXAMPLES = """examples:
-  python -m ottla.broker                                     one broker on port 9092
-  python -m ottla.broker --brokers 3 --topic orders:6        three brokers, 9092 to 9094, and a topic
-  python -m ottla.broker --port 0 --log requests             a free port, and every request on standard error
+  {program}                                one broker on port 9092
+  {program} --brokers 3 --topic orders:6   three brokers, 9092 to 9094, and a topic
+  {program} --port 0 --log requests        a free port, and every request on standard error
 """
 _LEVELS = {
     "none": None,
@@ -30,9 +31,9 @@ _LEVELS = {
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Parses the command line and runs the cluster."""
-    parser = _parser()
+def main(arguments: Sequence[str] | None = None, program: str = _PROGRAM) -> int:
+    """Parses the command line and runs the cluster; `program` is what its help and its errors call it."""
+    parser = _parser(program)
     options = parser.parse_args(arguments)
     _set_up_logging(options.log)
     ports = () if options.port == 0 else range(options.port, options.port + options.brokers)
@@ -58,12 +59,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m ottla.broker",
+        prog=program,
         description="A Kafka-compatible cluster in memory, for tests and local work. What it holds is gone when it "
         "ends.",
-        epilog=_EXAMPLES,
+        epilog=_EXAMPLES.format(program=program),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--brokers", type=int, default=1, help="how many brokers (default: 1)")

@@ -9,8 +9,6 @@ The only module of the broker with a thread. Everything here is handed over to t
 from __future__ import annotations
 
 import asyncio
-import importlib
-import importlib.util
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
@@ -21,6 +19,7 @@ from ottla.broker.cluster import HOST, AsyncCluster, TopicSpec
 from ottla.broker.contents import Seed
 from ottla.broker.faults import Action, Fault, drop
 from ottla.broker.telemetry import Telemetry
+from ottla.runtime import new_loop
 from ottla.wire.records import Record
 
 _T = TypeVar("_T")
@@ -319,11 +318,3 @@ async def _end_tasks() -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def new_loop() -> asyncio.AbstractEventLoop:
-    """uvloop where it is installed: a loop of our own may be the fast one."""
-    if importlib.util.find_spec("uvloop") is not None:
-        loop: asyncio.AbstractEventLoop = importlib.import_module("uvloop").new_event_loop()
-        return loop
-    return asyncio.new_event_loop()

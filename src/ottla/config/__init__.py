@@ -3,6 +3,7 @@
 | file | subject |
 | --- | --- |
 | client.py | `ClientConfig`: every option, its default, its rule and its sentence |
+| keywords.py | the same as keyword arguments, for type checkers |
 | options.py | what is known of one option |
 | rules.py | what one value may be, given as a Python value or as text |
 | addresses.py | bootstrap servers |
@@ -20,7 +21,8 @@ Invariant: a ClientConfig that exists is valid. Nothing that a user wrote is eve
 
 from ottla.config.addresses import Address
 from ottla.config.client import ClientConfig
+from ottla.config.keywords import ClientOptions
 from ottla.config.names import KNOWN_LATER
 from ottla.config.options import Option
 
-__all__ = ["KNOWN_LATER", "Address", "ClientConfig", "Option"]
+__all__ = ["KNOWN_LATER", "Address", "ClientConfig", "ClientOptions", "Option"]

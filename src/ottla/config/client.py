@@ -136,6 +136,9 @@ class ClientConfig:
         1_048_576, _INT, "How many bytes a record, and a produce request, may have."
     )
     buffer_memory: int = option(33_554_432, _LONG, "How many bytes of records may wait to be delivered.")
+    max_buffered_records: int = option(
+        -1, Whole(1, off=-1), "How many records may wait to be delivered; -1 leaves it to memory.", ours=True
+    )
     max_block_ms: int = option(
         60_000, _LONG, "How long producing may wait for metadata or for buffer memory."
     )

@@ -1,7 +1,7 @@
 """The asking side of a connection: requests go out, each gets its answer.
 
-Many requests may be under way at once; answers are matched by correlation id. What to ask, which version, and
-what to do about an error is for whoever asks.
+Many requests may be under way at once; answers are matched by correlation id and decoded as they arrive. What to
+ask, which version, and what to do about an error is for whoever asks.
 
 Invariant: every question that was asked ends: with its answer, its timeout, or the loss of the connection.
 """
@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Sequence
-from typing import Final, Self
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Protocol, Self
 
-from ottla.errors import ConnectionLostError, KafkaError, ProtocolError
+from ottla.errors import ConnectionLostError, EncodeError, KafkaError, ProtocolError
 from ottla.net.connection import Connection
 from ottla.runtime import Clock, Runtime
-from ottla.wire.apis import api_for_key
+from ottla.wire.apis import Api, api_for_key
 from ottla.wire.frames import DEFAULT_MAX_FRAME_SIZE, correlation_id_of, decode_response, encode_request
 from ottla.wire.message import Message
 from ottla.wire.primitives import Buffer
@@ -26,18 +26,52 @@ _CORRELATION_ID: Final = struct.Struct(">8xi")
 """In a request with its size: behind the size, the key and the version."""
 
 
+class Question:
+    """A request that is under way, and the future that gets its answer.
+
+    `size` is how many bytes it had; `asked_at` and `deadline` are for whoever keeps times.
+    """
+
+    __slots__ = ("answer", "api", "asked_at", "deadline", "size", "version")
+
+    def __init__(self, api: Api | None, version: int, size: int) -> None:
+        # A decoded message, or the frame itself where there is no API to read it by.
+        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.api = api
+        self.version = version
+        self.size = size
+        self.asked_at = self.deadline = 0.0
+
+
+class Observer(Protocol):
+    """Who is told what happens on a channel, before those who asked learn of it."""
+
+    def settled(self, question: Question, size: int, error: KafkaError | None) -> None:
+        """A question is over: a frame of so many bytes came for it, or will not come.
+
+        The answer of a question that was given up is not read, and is no error.
+        """
+
+    def ended(self, error: Exception | None) -> None:
+        """The connection is gone; no error if either side closed it between two frames."""
+
+
 class Channel:
     """Requests and answers over one connection; made by `Channel.open`."""
 
-    def __init__(self, clock: Clock, client_id: str | None, max_frame_size: int) -> None:
+    def __init__(
+        self, clock: Clock, client_id: str | None, max_frame_size: int, observer: Observer | None = None
+    ) -> None:
         self._clock = clock
         self._client_id = client_id
+        self._observer = observer
         self._connection = Connection(self, max_frame_size)
         self._last_correlation_id = -1
         # By correlation id. One that nobody waits for any more stays until its answer comes.
-        self._waiting: dict[int, asyncio.Future[memoryview]] = {}
+        self._waiting: dict[int, Question] = {}
         self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._reason: Exception | None = None
+        self.was_connected = False
 
     @classmethod
     async def open(
@@ -48,11 +82,16 @@ class Channel:
         *,
         client_id: str | None = None,
         max_frame_size: int = DEFAULT_MAX_FRAME_SIZE,
+        observer: Observer | None = None,
     ) -> Self:
         """Connects; an OSError where nobody answers."""
-        channel = cls(runtime.clock, client_id, max_frame_size)
-        await runtime.connect(host, port, lambda: channel._connection)
+        channel = cls(runtime.clock, client_id, max_frame_size, observer)
+        await channel.connect(runtime, host, port)
         return channel
+
+    async def connect(self, runtime: Runtime, host: str, port: int) -> None:
+        """What `open` does, for whoever made the channel: once, and before anything is asked."""
+        await runtime.connect(host, port, lambda: self._connection)
 
     @property
     def closed(self) -> bool:
@@ -62,6 +101,22 @@ class Channel:
     def peer(self) -> str:
         return self._connection.peer
 
+    @property
+    def under_way(self) -> Iterable[Question]:
+        """What has no answer yet, the oldest first."""
+        return self._waiting.values()
+
+    def submit(self, request: Message, version: int, max_size: int | None = None) -> Question:
+        """Sends a request before it returns: the order of calls is the order on the wire.
+
+        A request of more than `max_size` bytes is an EncodeError, and is not sent.
+        """
+        self._check_open()
+        correlation_id = self._next_correlation_id()
+        parts = encode_request(request, version, correlation_id, self._client_id)
+        size = _bounded_size(request, parts, max_size)
+        return self._ask(correlation_id, Question(api_for_key(request.API_KEY), version, size), parts)
+
     async def ask(
         self,
         request: Message,
@@ -69,11 +124,8 @@ class Channel:
         timeout: float | None = None,  # noqa: ASYNC109 -- of the Runtime's clock, not of the loop's
     ) -> Message:
         """The answer to a request; TimeoutError if it takes more than `timeout` seconds."""
-        self._check_open()
-        correlation_id = self._next_correlation_id()
-        parts = encode_request(request, version, correlation_id, self._client_id)
-        frame = await self._exchange(correlation_id, parts, timeout)
-        return decode_response(api_for_key(request.API_KEY), version, frame)[1]
+        answer: Message = await self._answer(self.submit(request, version), timeout)
+        return answer
 
     async def exchange(
         self,
@@ -88,36 +140,48 @@ class Channel:
         correlation_id = _correlation_id_in(parts)
         if correlation_id in self._waiting:
             raise ProtocolError(f"a request with correlation id {correlation_id} is under way already")
-        return await self._exchange(correlation_id, parts, timeout)
+        question = self._ask(correlation_id, Question(None, 0, sum(map(len, parts))), parts)
+        frame: memoryview = await self._answer(question, timeout)
+        return frame
 
-    def tell(self, request: Message, version: int) -> None:
-        """Sends a request that has no answer: a Produce with acks=0."""
+    def tell(self, request: Message, version: int, max_size: int | None = None) -> int:
+        """Sends a request that has no answer, a Produce with acks=0; returns how many bytes it had."""
         self._check_open()
-        self._connection.send(encode_request(request, version, self._next_correlation_id(), self._client_id))
+        parts = encode_request(request, version, self._next_correlation_id(), self._client_id)
+        size = _bounded_size(request, parts, max_size)
+        self._connection.send(parts)
+        return size
 
     def close(self) -> None:
-        """Closes the connection; whoever still waits gets a ConnectionLostError."""
+        """Closes the connection once everything told is on its way; who waits gets a ConnectionLostError now."""
         self._connection.close()
+        self._fail_waiting()
+
+    def abort(self, error: Exception | None = None) -> None:
+        """Closes the connection now; whoever waits gets a ConnectionLostError with this as its reason."""
+        self._reason = self._reason or error
+        self._connection.abort(error)
+        self._fail_waiting()
 
     async def wait_closed(self) -> None:
         """Until the connection is gone, whoever ended it."""
         await asyncio.shield(self._lost)
 
-    async def _exchange(
-        self, correlation_id: int, parts: Sequence[Buffer], seconds: float | None
-    ) -> memoryview:
-        answer: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
-        self._waiting[correlation_id] = answer
+    def _ask(self, correlation_id: int, question: Question, parts: Sequence[Buffer]) -> Question:
+        self._waiting[correlation_id] = question
         self._connection.send(parts)
+        return question
+
+    async def _answer(self, question: Question, seconds: float | None) -> Any:
         if seconds is None:
-            return await answer
-        timer = self._clock.call_later(seconds, self._time_out, answer, seconds)
+            return await question.answer
+        timer = self._clock.call_later(seconds, self._time_out, question.answer, seconds)
         try:
-            return await answer
+            return await question.answer
         finally:
             timer.cancel()
 
-    def _time_out(self, answer: asyncio.Future[memoryview], seconds: float) -> None:
+    def _time_out(self, answer: asyncio.Future[Any], seconds: float) -> None:
         if not answer.done():
             answer.set_exception(TimeoutError(f"{self.peer} did not answer within {seconds} seconds"))
 
@@ -137,31 +201,61 @@ class Channel:
         error.__cause__ = self._reason
         return error
 
+    def _fail_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for question in waiting.values():
+            error = self._lost_error()
+            if not question.answer.done():
+                question.answer.set_exception(error)
+            self._tell_settled(question, 0, error)
+
+    def _tell_settled(self, question: Question, size: int, error: KafkaError | None) -> None:
+        if self._observer is not None:
+            self._observer.settled(question, size, error)
+
     # Receiver
 
     def connected(self, connection: Connection) -> None:
-        """Nothing is asked before somebody asks."""
+        self.was_connected = True
 
     def received(self, connection: Connection, frame: memoryview) -> None:
         try:
-            answer = self._waiting.pop(correlation_id_of(frame))
+            question = self._waiting.pop(correlation_id_of(frame))
         except (ProtocolError, KeyError) as error:
-            connection.abort(ProtocolError(f"{connection.peer} answers what was not asked: {error}"))
+            self.abort(ProtocolError(f"{connection.peer} answers what was not asked: {error}"))
             return
-        # A request that timed out has its answer dropped.
-        if not answer.done():
-            answer.set_result(frame)
+        failure = None
+        # A request that timed out or was given up has its answer dropped.
+        if not question.answer.done():
+            try:
+                question.answer.set_result(_read(question, frame))
+            except ProtocolError as error:
+                failure = error
+                question.answer.set_exception(error)
+        self._tell_settled(question, len(frame), failure)
 
     def drained(self, connection: Connection) -> None:
         """Requests wait in the connection as long as they have to."""
 
     def lost(self, connection: Connection, error: Exception | None) -> None:
-        self._reason = error
-        waiting, self._waiting = self._waiting, {}
-        for answer in waiting.values():
-            if not answer.done():
-                answer.set_exception(self._lost_error())
+        self._reason = self._reason or error
+        self._fail_waiting()
         self._lost.set_result(None)
+        if self._observer is not None:
+            self._observer.ended(self._reason)
+
+
+def _read(question: Question, frame: memoryview) -> Message | memoryview:
+    return frame if question.api is None else decode_response(question.api, question.version, frame)[1]
+
+
+def _bounded_size(request: Message, parts: Sequence[Buffer], max_size: int | None) -> int:
+    size = sum(map(len, parts))
+    if max_size is not None and size > max_size:
+        raise EncodeError(
+            f"a {type(request).__name__} of {size} bytes is not sent: brokers refuse more than {max_size}"
+        )
+    return size
 
 
 def _correlation_id_in(parts: Sequence[Buffer]) -> int:

@@ -1,8 +1,9 @@
 """Records and columns: the compiled core with its codecs, as client and broker use it.
 
-Reading: `decode_fetch` gives lazy records or Arrow columns. Writing: an `Accumulator` takes records one by one,
-`encode_columns` takes Arrow columns; both make batches, which `seal` finishes for the wire. All of it is
-synchronous and may run in any thread; what is large releases the GIL.
+Reading: `decode_fetch` gives lazy records or Arrow columns. Writing: an `Accumulator` takes records one by one, through
+a `TopicAppender` that chooses their partitions, or through `HeldRecords` while these are not known; `encode_columns`
+takes Arrow columns. Both make batches, which `seal` finishes for the wire. All of it is synchronous and may run in any
+thread; what is large releases the GIL.
 """
 
 from __future__ import annotations
@@ -12,11 +13,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ottla import _extras
-from ottla._native.accumulator import Accumulator, BufferFull, RecordBuffer
+from ottla._native.accumulator import Accumulator
+from ottla._native.appender import NoSuchPartition, TopicAppender
 from ottla._native.decode import Columns, Record, Records
 from ottla._native.decode import decode_fetch as _decode_fetch
+from ottla._native.deliveries import Delivery
 from ottla._native.encode import encode_columns
-from ottla._native.outgoing import Delivery, EncodedBatch
+from ottla._native.held import HeldRecords
+from ottla._native.outgoing import EncodedBatch
+from ottla._native.record_buffer import BufferFull, RecordBuffer
 from ottla.wire.compression import check_level, compress, decompress
 from ottla.wire.primitives import Buffer
 
@@ -30,9 +35,12 @@ __all__ = [
     "Columns",
     "Delivery",
     "EncodedBatch",
+    "HeldRecords",
+    "NoSuchPartition",
     "Record",
     "RecordBuffer",
     "Records",
+    "TopicAppender",
     "decode_fetch",
     "encode_columns",
     "seal",

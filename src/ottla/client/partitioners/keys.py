@@ -10,6 +10,7 @@ import zlib
 from dataclasses import dataclass
 
 from ottla._native.checksums import murmur2
+from ottla._native.sticky import Murmur2Choice
 from ottla.client.partitioners.base import ColumnsMode, Load, Partitioner, TopicPartitioner
 from ottla.client.partitioners.sticky import Sticky, StickyTopic, another_partition
 from ottla.runtime import Random
@@ -61,15 +62,10 @@ class ConsistentRandomPartitioner(Partitioner):
         return ColumnsMode.BY_ROW
 
 
-class Murmur2Topic(StickyTopic):
+class Murmur2Topic(Murmur2Choice, TopicPartitioner):
     """By the murmur2 of the key, or in the runs it is given for records without."""
 
     __slots__ = ()
-
-    def choose(self, key: bytes | None, value: bytes | None, size: int, load: Load) -> int:
-        if key is None:
-            return self._sticky.choose(size, load)
-        return murmur2_partition(key, load.partitions)
 
 
 class _Crc32Topic(StickyTopic):
@@ -77,7 +73,7 @@ class _Crc32Topic(StickyTopic):
 
     def choose(self, key: bytes | None, value: bytes | None, size: int, load: Load) -> int:
         if not key:
-            return self._sticky.choose(size, load)
+            return self.sticky.choose(size, load)
         return crc32_partition(key, load.partitions)
 
 

@@ -1,0 +1,157 @@
+"""confluent-kafka, with its defaults and tuned for throughput as its documents advise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, Message, Producer, TopicPartition
+
+from bench.clients.job import DEADLINE, Job, Measured, Stopwatch, latencies, values
+
+_CHUNK = 10_000
+
+
+def run(bootstrap: str, job: Job) -> Measured:
+    measured: Measured = _CASES[job.case](bootstrap, job)
+    return measured
+
+
+def _producer(bootstrap: str, job: Job, **settings: Any) -> Producer:
+    tuned = {"linger.ms": 10, "batch.size": 1_000_000, "batch.num.messages": 100_000} if job.tuned else {}
+    return Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "log_level": 0,
+            "acks": "all",
+            "compression.type": job.codec,
+            "queue.buffering.max.messages": 2 * job.count,
+            "queue.buffering.max.kbytes": 2_000_000,
+            **tuned,
+            **settings,
+        }
+    )
+
+
+def _produce_loop(bootstrap: str, job: Job) -> Measured:
+    producer, watch = _producer(bootstrap, job), Stopwatch()
+    some = values(job)
+    _warm_up(producer, job)
+    with watch.running():
+        produce, topic, kinds = producer.produce, job.topic, len(some)
+        for number in range(job.count):
+            produce(topic, some[number % kinds])
+        _flush(producer)
+    return watch.measured()
+
+
+def _produce_batch(bootstrap: str, job: Job) -> Measured:
+    """The messages are made beforehand: only what the client itself does is counted."""
+    producer, watch = _producer(bootstrap, job), Stopwatch()
+    some = values(job)
+    chunks = [
+        [{"value": some[number % len(some)]} for number in range(start, min(start + _CHUNK, job.count))]
+        for start in range(0, job.count, _CHUNK)
+    ]
+    _warm_up(producer, job)
+    with watch.running():
+        for chunk in chunks:
+            producer.produce_batch(job.topic, chunk)
+        _flush(producer)
+    return watch.measured()
+
+
+def _warm_up(producer: Producer, job: Job) -> None:
+    producer.produce(job.topic, b"first")
+    _flush(producer)
+
+
+def _flush(producer: Producer) -> None:
+    left = producer.flush(DEADLINE)
+    if left:
+        raise TimeoutError(f"{left} records were not acknowledged")
+
+
+def _consumer(bootstrap: str, job: Job, offset: int = OFFSET_BEGINNING) -> Consumer:
+    tuned = {"queued.min.messages": 1_000_000, "fetch.message.max.bytes": 1_048_576} if job.tuned else {}
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "log_level": 0,
+            "group.id": "bench",
+            "enable.auto.commit": False,
+            "fetch.queue.backoff.ms": 1,
+            **tuned,
+        }
+    )
+    partitions = consumer.list_topics(job.topic, timeout=DEADLINE).topics[job.topic].partitions
+    consumer.assign([TopicPartition(job.topic, number, offset) for number in sorted(partitions)])
+    return consumer
+
+
+def _iterate(bootstrap: str, job: Job) -> Measured:
+    consumer, watch = _consumer(bootstrap, job), Stopwatch()
+    seen = 0
+    with watch.running():
+        while seen < job.count:
+            messages = consumer.consume(_CHUNK, timeout=1)
+            for message in messages:
+                message.value()
+            seen += len(messages)
+    consumer.close()
+    return watch.measured()
+
+
+def _consume_arrow(bootstrap: str, job: Job) -> Measured:
+    consumer, watch = _consumer(bootstrap, job), Stopwatch()
+    seen = 0
+    with watch.running():
+        while seen < job.count:
+            messages = consumer.consume(_CHUNK, timeout=1)
+            if messages:
+                seen += _to_arrow(messages).num_rows
+    consumer.close()
+    return watch.measured()
+
+
+def _to_arrow(messages: list[Message]) -> pyarrow.RecordBatch:
+    """The columns that ours has, but for the headers."""
+    return pyarrow.record_batch(
+        {
+            "offset": pyarrow.array([message.offset() for message in messages], pyarrow.int64()),
+            "timestamp": pyarrow.array([message.timestamp()[1] for message in messages], pyarrow.int64()),
+            "key": pyarrow.array([message.key() for message in messages], pyarrow.binary()),
+            "value": pyarrow.array([message.value() for message in messages], pyarrow.binary()),
+        }
+    )
+
+
+def _latency(bootstrap: str, job: Job) -> Measured:
+    producer = _producer(bootstrap, job, **{"linger.ms": 0})
+    _warm_up(producer, job)
+    consumer = _consumer(bootstrap, job, OFFSET_END)
+    while consumer.poll(0.5) is not None:
+        """Until it has found the end."""
+
+    def produce(value: bytes) -> None:
+        producer.produce(job.topic, value)
+        producer.poll(0)
+
+    def receive() -> list[bytes]:
+        message = consumer.poll(0.5)
+        value = message.value() if message is not None else None
+        return [value] if isinstance(value, bytes) else []
+
+    try:
+        return Measured(latencies=latencies(job, produce, receive))
+    finally:
+        consumer.close()
+
+
+_CASES = {
+    "produce_loop": _produce_loop,
+    "produce_arrow": _produce_batch,
+    "iterate": _iterate,
+    "consume_arrow": _consume_arrow,
+    "latency": _latency,
+}

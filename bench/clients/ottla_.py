@@ -1,0 +1,119 @@
+"""Ottla: the blocking client, and the one for asyncio on uvloop."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pyarrow
+import uvloop
+
+import ottla
+from bench.clients.job import Job, Measured, Stopwatch, latencies, values
+
+
+def run(bootstrap: str, job: Job) -> Measured:
+    if job.case in _ASYNC:
+        return uvloop.run(_ASYNC[job.case](bootstrap, job))
+    return _CASES[job.case](bootstrap, job)
+
+
+def _produce_loop(bootstrap: str, job: Job) -> Measured:
+    some, watch = values(job), Stopwatch()
+    with ottla.Client(bootstrap, compression_type=job.codec) as kafka:
+        kafka.produce(job.topic, b"first").result()
+        with watch.running():
+            produce, topic, kinds = kafka.produce, job.topic, len(some)
+            for number in range(job.count):
+                produce(topic, some[number % kinds])
+            kafka.flush()
+    return watch.measured()
+
+
+def _produce_arrow(bootstrap: str, job: Job) -> Measured:
+    some, watch = values(job), Stopwatch()
+    column = pyarrow.array([some[number % len(some)] for number in range(job.count)], pyarrow.binary())
+    table = pyarrow.table({"value": column})
+    with ottla.Client(bootstrap, compression_type=job.codec) as kafka:
+        kafka.produce(job.topic, b"first").result()
+        with watch.running():
+            kafka.produce_batch(job.topic, table)
+            kafka.flush()
+    return watch.measured()
+
+
+def _iterate(bootstrap: str, job: Job) -> Measured:
+    watch = Stopwatch()
+    seen = 0
+    with ottla.Client(bootstrap) as kafka, watch.running():
+        for record in kafka.consume(job.topic, start="earliest"):
+            record.value  # noqa: B018 -- to read it is the work
+            seen += 1
+            if seen == job.count:
+                break
+    return watch.measured()
+
+
+def _consume_arrow(bootstrap: str, job: Job) -> Measured:
+    watch = Stopwatch()
+    seen = 0
+    with ottla.Client(bootstrap) as kafka, watch.running():
+        for batch in kafka.consume_batches(job.topic, start="earliest"):
+            seen += batch.num_rows
+            if seen >= job.count:
+                break
+    return watch.measured()
+
+
+def _latency(bootstrap: str, job: Job) -> Measured:
+    with (
+        ottla.Client(bootstrap, linger_ms=0) as writer,
+        ottla.Client(bootstrap) as reader,
+        reader.consume(job.topic, start="latest") as consumer,
+    ):
+        writer.produce(job.topic, b"first").result()
+        consumer.poll(timeout=0.5)
+        return Measured(
+            latencies=latencies(
+                job,
+                lambda value: writer.produce(job.topic, value),
+                lambda: [record.value for record in consumer.poll(timeout=0.5)],
+            )
+        )
+
+
+async def _async_produce(bootstrap: str, job: Job) -> Measured:
+    some, watch = values(job), Stopwatch()
+    async with ottla.AsyncClient(bootstrap, compression_type=job.codec) as kafka:
+        await (await kafka.produce(job.topic, b"first"))
+        with watch.running():
+            produce, topic, kinds = kafka.produce, job.topic, len(some)
+            for number in range(job.count):
+                await produce(topic, some[number % kinds])
+            await kafka.flush()
+    return watch.measured()
+
+
+async def _async_iterate(bootstrap: str, job: Job) -> Measured:
+    watch = Stopwatch()
+    seen = 0
+    async with ottla.AsyncClient(bootstrap) as kafka:
+        with watch.running():
+            async for record in kafka.consume(job.topic, start="earliest"):
+                record.value  # noqa: B018 -- to read it is the work
+                seen += 1
+                if seen == job.count:
+                    break
+    return watch.measured()
+
+
+_CASES: dict[str, Callable[[str, Job], Measured]] = {
+    "produce_loop": _produce_loop,
+    "produce_arrow": _produce_arrow,
+    "iterate": _iterate,
+    "consume_arrow": _consume_arrow,
+    "latency": _latency,
+}
+_ASYNC: dict[str, Callable[[str, Job], Awaitable[Measured]]] = {
+    "async_produce": _async_produce,
+    "async_iterate": _async_iterate,
+}

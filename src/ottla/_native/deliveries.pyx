@@ -1,0 +1,371 @@
+# cython: language_level=3, freethreading_compatible=True, auto_pickle=False
+"""What becomes of records: receipts for them, the outcomes those refer to, and the budget that waiting records take.
+
+There is one `Outcome` for all records of a batch, and a `Delivery` is no more than a reference to it and an index. A
+batch that is split, and records that were held until their topic is known, have their outcomes elsewhere in the end:
+the first one then says where, and keeps saying it, so that a receipt never changes.
+
+Invariants: an outcome is set once, the first one counts; an outcome that has moved never moves again; and who asks to
+be told is told once, before or after the move, in the order of asking.
+"""
+
+cimport cython
+
+cdef extern from *:
+    """
+    #define atomic_add(number, what) __atomic_add_fetch(number, what, __ATOMIC_RELAXED)
+    #define atomic_load(number) __atomic_load_n(number, __ATOMIC_ACQUIRE)
+    #define atomic_store(number, what) __atomic_store_n(number, what, __ATOMIC_RELEASE)
+
+    static inline int atomic_add_within(int64_t *number, int64_t what, int64_t most)
+    {
+        int64_t now = __atomic_load_n(number, __ATOMIC_RELAXED);
+        do {
+            if (now + what > most)
+                return 0;
+        } while (!__atomic_compare_exchange_n(number, &now, now + what, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+        return 1;
+    }
+    """
+    bint atomic_add_within(int64_t *number, int64_t what, int64_t most) nogil
+    int64_t atomic_add(int64_t *number, int64_t what) nogil
+    int atomic_load(int *number) nogil
+    int64_t atomic_load64 "atomic_load" (int64_t *number) nogil
+    void atomic_store(int *number, int what) nogil
+
+cdef enum:
+    # The index of who asked about a batch as a whole.
+    WHOLE_BATCH = -1
+
+
+@cython.final
+@cython.no_gc
+cdef class Budget:
+    """How many bytes and records may wait or be under way at a time, shared by all who charge it."""
+
+    def __cinit__(self, int64_t most, int64_t most_records):
+        self.most = most
+        self.most_records = most_records
+
+    @property
+    def used(self):
+        return atomic_load64(&self.used_bytes)
+
+    @property
+    def records(self):
+        return atomic_load64(&self.used_records)
+
+    cdef bint charge(self, int64_t size) noexcept:
+        return atomic_add_within(&self.used_bytes, size, self.most)
+
+    cdef void charge_anyway(self, int64_t size) noexcept:
+        atomic_add(&self.used_bytes, size)
+
+    cdef void refund(self, int64_t size) noexcept:
+        atomic_add(&self.used_bytes, -size)
+
+    cdef bint charge_records(self, int64_t count) noexcept:
+        return atomic_add_within(&self.used_records, count, self.most_records)
+
+    cdef void refund_records(self, int64_t count) noexcept:
+        atomic_add(&self.used_records, -count)
+
+
+@cython.final
+cdef class Waiting:
+    """How a thread waits for a record, and how its sender is told that somebody does. Shared by all outcomes."""
+
+
+@cython.final
+cdef class Outcome:
+    """What has become of the records of one batch. Not made by callers."""
+
+    cdef bint is_completed(self) noexcept:
+        return atomic_load(&self.completed) != 0
+
+    cdef int add_callback(self, tuple entry) except -1:
+        """Keeps an entry of index, timestamp and function. 0: it is too late, the outcome is known or elsewhere."""
+        cdef list callbacks = []
+        with cython.critical_section(self):
+            if atomic_load(&self.completed) or atomic_load(&self.moved):
+                return 0
+            if self.callbacks is None:
+                self.callbacks = callbacks
+            self.callbacks.append(entry)
+            return 1
+
+    cdef list conclude(self, int64_t base_offset, int64_t log_append_time, object error):
+        """Sets the outcome and gives those to be told; None if it was known already."""
+        cdef list callbacks = []
+        with cython.critical_section(self):
+            if atomic_load(&self.moved):
+                raise RuntimeError("the records have gone elsewhere: complete the batches that they are in now")
+            if atomic_load(&self.completed):
+                return None
+            self.base_offset = -1 if error is not None else base_offset
+            self.log_append_time = log_append_time
+            self.error = error
+            atomic_store(&self.completed, 1)
+            if self.callbacks is not None:
+                callbacks, self.callbacks = self.callbacks, None
+        return callbacks
+
+    cdef int call_back(self, list entries, object batch) except -1:
+        for entry in entries:
+            if entry[0] == WHOLE_BATCH:
+                tell(entry[2], batch)
+            else:
+                tell(entry[2], new_delivery(self, entry[0], entry[1]))
+        return 0
+
+    cdef int move_to_halves(self, Outcome first, Outcome second, int32_t split_at) except -1:
+        """Records from `split_at` on are those of the second half, from 0 on. Who waits for the batch hears of both."""
+        cdef list here = [], there = []
+        with cython.critical_section(self):
+            if atomic_load(&self.moved) or atomic_load(&self.completed):
+                raise RuntimeError("a batch that is completed or was split before cannot be split")
+            for entry in self.callbacks or ():
+                if entry[0] < split_at:
+                    here.append(entry)
+                if entry[0] >= split_at:
+                    there.append((entry[0] - split_at, entry[1], entry[2]))
+                elif entry[0] == WHOLE_BATCH:
+                    there.append(entry)
+            # Nobody has seen the halves yet, so nobody's callback can be in them.
+            first.callbacks, second.callbacks = here, there
+            self.first, self.second, self.split_at = first, second, split_at
+            self.callbacks = None
+            atomic_store(&self.moved, 1)
+        return 0
+
+    cdef int move_to(self, list bound) except -1:
+        """Each record has a receipt elsewhere; who was to be told here is told there, at once if that is known."""
+        cdef list callbacks = []
+        with cython.critical_section(self):
+            self.bound = bound
+            if self.callbacks is not None:
+                callbacks, self.callbacks = self.callbacks, None
+            atomic_store(&self.moved, 1)
+        for entry in callbacks:
+            (<Delivery> bound[entry[0]]).add_done_callback(entry[2])
+        return 0
+
+
+cdef void tell(object function, object what) noexcept:
+    # One callback that raises must not keep the next from being called, nor disturb whoever learnt the outcome:
+    # without a way to pass errors on, they go to sys.unraisablehook.
+    function(what)
+
+
+cdef Outcome place_of(Outcome outcome, int32_t *index):
+    """The outcome that a record has by now, and its index there."""
+    cdef Delivery bound
+    while atomic_load(&outcome.moved):
+        if outcome.bound is not None:
+            bound = <Delivery> outcome.bound[index[0]]
+            index[0] = bound.at
+            outcome = bound.outcome
+        elif index[0] < outcome.split_at:
+            outcome = outcome.first
+        else:
+            index[0] -= outcome.split_at
+            outcome = outcome.second
+    return outcome
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(256)
+cdef class Delivery:
+    """The receipt for one record: whether it has been delivered, and where it is.
+
+    `await delivery` waits for that in whatever loop is running, `delivery.result()` in a thread without one; both
+    give the delivery itself or raise its error.
+
+    Without garbage collection, since there may be millions of them: callbacks are kept by the outcome, without
+    the receipt, and go when it is set.
+    """
+
+    def __init__(self):
+        raise TypeError("receipts are made by append() and EncodedBatch.delivery()")
+
+    @property
+    def index(self):
+        """Which record of its batch."""
+        cdef int32_t index = self.at
+        place_of(self.outcome, &index)
+        return index
+
+    @property
+    def topic(self):
+        return self.outcome.topic
+
+    @property
+    def partition(self):
+        """Where the record goes; -1 as long as it is held because its topic is not known yet."""
+        cdef int32_t index = self.at
+        return place_of(self.outcome, &index).partition
+
+    def done(self):
+        """Whether the record has been delivered, or has failed for good."""
+        cdef int32_t index = self.at
+        return place_of(self.outcome, &index).is_completed()
+
+    @property
+    def offset(self):
+        """The record's offset; -1 as long as it is unknown, which without acknowledgements it stays."""
+        cdef int32_t index = self.at
+        cdef Outcome outcome = place_of(self.outcome, &index)
+        if not outcome.is_completed() or outcome.base_offset < 0:
+            return -1
+        return outcome.base_offset + index
+
+    @property
+    def timestamp(self):
+        """The record's timestamp in ms: the broker's if the topic has it so, else the one it was given."""
+        cdef int32_t index = self.at
+        cdef Outcome outcome = place_of(self.outcome, &index)
+        if outcome.is_completed() and outcome.log_append_time >= 0:
+            return outcome.log_append_time
+        return self.created
+
+    @property
+    def error(self):
+        """Why the record has not been delivered; None if it has, or if that is still open."""
+        cdef int32_t index = self.at
+        cdef Outcome outcome = place_of(self.outcome, &index)
+        return outcome.error if outcome.is_completed() else None
+
+    def add_done_callback(self, function):
+        """Calls `function(delivery)` once the outcome is known: at once, or in the thread that learns of it."""
+        cdef int32_t index = self.at
+        cdef Outcome outcome = place_of(self.outcome, &index)
+        # Made before the check: making a tuple may run the garbage collector, and with it anything.
+        cdef tuple entry = (index, self.created, function)
+        while not outcome.add_callback(entry):
+            if outcome.is_completed():
+                outcome.call_back([entry], None)
+                break
+            outcome = place_of(outcome, &index)
+            entry = (index, self.created, function)
+
+    def __await__(self):
+        if not self.done():
+            self.urge()
+            loop = running_loop()
+            future = loop.create_future()
+            self.add_done_callback(new_waker(loop, future))
+            yield from future
+        self.check()
+        return self
+
+    def result(self, timeout=None):
+        """Waits until the record is delivered, `timeout` seconds at the most; for threads without a loop."""
+        if not self.done():
+            waiting = self.outcome.waiting
+            if waiting is None or waiting.wait is None:
+                raise RuntimeError("nothing here can block until the record is delivered: await the delivery instead")
+            self.urge()
+            waiting.wait(self, timeout)
+            if not self.done():
+                raise TimeoutError(
+                    f"the record for {self.where()} was not delivered within {timeout} s; it is still under way"
+                )
+        self.check()
+        return self
+
+    cdef int urge(self) except -1:
+        cdef int32_t index = self.at
+        cdef Outcome outcome = place_of(self.outcome, &index)
+        cdef Waiting waiting = outcome.waiting
+        outcome.urgent = True
+        if waiting is not None and waiting.urge is not None:
+            waiting.urge(outcome.topic, outcome.partition)
+        return 0
+
+    cdef int check(self) except -1:
+        error = self.error
+        if error is not None:
+            # One error may be that of a million records: its traceback must not grow with every one that is raised.
+            raise error.with_traceback(None)
+        return 0
+
+    cdef str where(self):
+        partition = self.partition
+        return f"{self.topic}-{partition}" if partition >= 0 else str(self.topic)
+
+    def __repr__(self):
+        if not self.done():
+            return f"<Delivery to {self.where()}: under way>"
+        if self.error is not None:
+            return f"<Delivery to {self.where()}: {self.error!r}>"
+        return f"<Delivery to {self.where()}: offset {self.offset}>"
+
+
+# Taken from asyncio when first needed: importing it takes longer than all of the core.
+cdef object running_loop_or_none = None
+
+
+cdef object running_loop():
+    global running_loop_or_none
+    if running_loop_or_none is None:
+        from asyncio import _get_running_loop
+        running_loop_or_none = _get_running_loop
+    loop = running_loop_or_none()
+    if loop is None:
+        raise RuntimeError("no event loop is running in this thread: use result() to wait without one")
+    return loop
+
+
+@cython.final
+cdef class Waker:
+    """Ends the wait of one `await`, from the thread of its loop or from another."""
+
+    cdef object loop
+    cdef object future
+
+    def __call__(self, delivery):
+        if running_loop_or_none() is self.loop:
+            awaken(self.future)
+            return
+        try:
+            self.loop.call_soon_threadsafe(awaken, self.future)
+        except RuntimeError:
+            # A loop that has been closed has nobody left who waits.
+            if not self.loop.is_closed():
+                raise
+
+
+cdef Waker new_waker(object loop, object future):
+    cdef Waker waker = Waker.__new__(Waker)
+    waker.loop = loop
+    waker.future = future
+    return waker
+
+
+def awaken(future):
+    if not future.done():
+        future.set_result(None)
+
+
+cdef Outcome new_outcome(object topic, int32_t partition, Waiting waiting):
+    cdef Outcome outcome = Outcome.__new__(Outcome)
+    outcome.topic = topic
+    outcome.partition = partition
+    outcome.waiting = waiting
+    outcome.base_offset = outcome.log_append_time = -1
+    return outcome
+
+
+cdef Delivery new_delivery(Outcome outcome, int32_t index, int64_t timestamp):
+    cdef Delivery delivery = Delivery.__new__(Delivery)
+    delivery.outcome = outcome
+    delivery.at = index
+    delivery.created = timestamp
+    return delivery
+
+
+cdef Delivery failed_delivery(object topic, int32_t partition, int64_t timestamp, object error):
+    cdef Outcome outcome = new_outcome(topic, partition, None)
+    outcome.conclude(-1, -1, error)
+    return new_delivery(outcome, 0, timestamp)

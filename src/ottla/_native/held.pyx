@@ -1,0 +1,245 @@
+# cython: language_level=3, freethreading_compatible=True, auto_pickle=False
+"""Records of a topic that is not known yet: how many partitions it has must be learnt before they can be placed.
+
+They wait here as bytes, in order, counted and charged for like those in buffers. In the end they are all released
+into the buffers of their topic or all fail; who comes later, because a thread was slow to notice, shares that fate.
+
+Invariants: nothing is kept of the arguments that the caller could still change; and records are released in the order
+in which they came, before any that comes later.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
+from cpython.bytes cimport (
+    PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE,
+)
+from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.string cimport memcpy
+
+from ottla._native.accumulator cimport Accumulator
+from ottla._native.appender cimport TopicAppender
+from ottla._native.deliveries cimport Budget, Delivery, Outcome, failed_delivery, new_delivery, new_outcome
+from ottla._native.outgoing cimport bytes_t
+from ottla._native.record_buffer cimport (
+    MOVED, Settings, bytes_full, check_open, check_size, monotonic_now, record, records_full, size_alone, timestamp_of,
+)
+
+from _thread import RLock
+
+cdef extern from "writer.h" nogil:
+    uint8_t *write_zigzag(uint8_t *p, int64_t value)
+    uint8_t *write_last_bytes(uint8_t *p, bytes_t bytes)
+
+include "record_arguments.pxi"
+
+
+# Nothing in it can refer to anything else; and it is accounted for while it dies.
+@cython.final
+@cython.no_gc
+cdef class HeldRecord:
+    cdef bytes key
+    cdef bytes value
+    cdef bytes headers
+    cdef int64_t partition  # -1: to be chosen
+    cdef int64_t timestamp
+    cdef Budget budget
+    cdef int64_t charged
+
+    cdef int64_t uncharge(self) noexcept:
+        cdef int64_t charged = self.charged
+        self.charged = 0
+        if charged:
+            self.budget.refund(charged)
+        return charged
+
+    cdef void settle(self) noexcept:
+        if self.uncharge():
+            self.budget.refund_records(1)
+
+    def __dealloc__(self):
+        self.settle()
+
+
+@cython.final
+cdef class HeldRecords:
+    """The records that wait for one topic to become known."""
+
+    cdef readonly str topic
+    cdef Settings settings
+    cdef Outcome outcome
+    cdef object lock
+    cdef list waiting
+    cdef int64_t held_bytes
+    cdef double first_at
+    # What became of them, and becomes of those who come later.
+    cdef TopicAppender appender
+    cdef object error
+
+    def __init__(self, Accumulator accumulator not None, str topic not None):
+        self.settings = accumulator.settings
+        self.topic = topic
+        self.outcome = new_outcome(topic, -1, self.settings.waiting)
+        self.lock = RLock()
+        self.waiting = []
+
+    @property
+    def records(self):
+        """How many records are held."""
+        return len(self.waiting)
+
+    @property
+    def bytes(self):
+        """How many bytes they were charged for."""
+        return self.held_bytes
+
+    @property
+    def opened_at(self):
+        """When the first of them came, on the monotonic clock; None without one."""
+        return self.first_at if self.waiting else None
+
+    def append(self, key, value, headers=None, partition=None, timestamp=None):
+        """Holds one record and gives its receipt; the arguments and errors are those of `TopicAppender.append`."""
+        cdef arguments taken
+        begin_arguments(&taken)
+        try:
+            take_arguments(&taken, self.settings, key, value, headers, timestamp)
+            with self.lock:
+                if self.appender is not None:
+                    return self.appender.place(&taken.one, key, value, partition, 0)
+                if self.error is not None:
+                    return failed_delivery(self.topic, -1, taken.one.timestamp, self.error)
+                return self.hold(&taken.one, key, value, partition)
+        finally:
+            release_arguments(&taken)
+
+    cdef Delivery hold(self, record *one, object key, object value, object partition):
+        cdef HeldRecord held = HeldRecord.__new__(HeldRecord)
+        cdef int32_t index = <int32_t> len(self.waiting)
+        held.partition = named_partition(partition)
+        held.key = copied(key, one.key)
+        held.value = copied(value, one.value)
+        held.headers = PyBytes_FromStringAndSize(<const char *> one.headers.data, one.headers.length)
+        held.timestamp = one.timestamp
+        if index == 0:
+            self.first_at = monotonic_now(self.settings)
+        self.charge(held, one)
+        self.waiting.append(held)
+        return new_delivery(self.outcome, index, one.timestamp)
+
+    cdef int charge(self, HeldRecord held, record *one) except -1:
+        cdef Budget budget = self.settings.budget
+        cdef int64_t size = size_alone(one)
+        check_open(self.settings)
+        check_size(self.settings, one)
+        if size > budget.most:
+            raise ValueError(f"the record needs {size} bytes, more than max_bytes ever allows ({budget.most})")
+        if not budget.charge_records(1):
+            raise records_full(budget, f"a record to {self.topic}")
+        if not budget.charge(size):
+            budget.refund_records(1)
+            raise bytes_full(budget, size, f"a record to {self.topic}")
+        held.budget = budget
+        held.charged = size
+        self.held_bytes += size
+        return 0
+
+    def release(self, TopicAppender appender not None):
+        """Appends all to the buffers of the topic. A record that cannot be placed fails, and only that one.
+
+        Neither a bound nor the end of appending keeps them out: they were taken before.
+        """
+        cdef list bound = []
+        with self.lock:
+            self.check_waiting()
+            for held in self.waiting:
+                bound.append(self.moved(<HeldRecord> held, appender))
+            self.appender = appender
+            self.forget()
+            self.outcome.move_to(bound)
+        if self.outcome.urgent:
+            self.urge(bound)
+
+    def fail(self, error):
+        """None of them is delivered; how many that are."""
+        cdef list callbacks
+        cdef HeldRecord held
+        cdef Py_ssize_t count
+        if not isinstance(error, BaseException):
+            raise TypeError(f"error must be an exception, not {type(error).__name__}")
+        with self.lock:
+            self.check_waiting()
+            count = len(self.waiting)
+            for held in self.waiting:
+                held.settle()
+            self.error = error
+            self.forget()
+            callbacks = self.outcome.conclude(-1, -1, error)
+        self.outcome.call_back(callbacks, None)
+        return count
+
+    cdef int check_waiting(self) except -1:
+        if self.appender is not None or self.error is not None:
+            raise RuntimeError(f"the records held for {self.topic} have been released or have failed before")
+        return 0
+
+    cdef int forget(self) except -1:
+        self.waiting = []
+        self.held_bytes = 0
+        return 0
+
+    cdef Delivery moved(self, HeldRecord held, TopicAppender appender):
+        cdef record one
+        cdef Delivery delivery
+        one.key = as_bytes_t(held.key)
+        one.value = as_bytes_t(held.value)
+        one.headers = as_bytes_t(held.headers)
+        one.timestamp = held.timestamp
+        try:
+            delivery = appender.place(
+                &one, held.key, held.value, None if held.partition < 0 else held.partition, MOVED
+            )
+            # Not before it has been charged for again: in between, somebody else could have taken the room.
+            held.uncharge()
+            return delivery
+        except BaseException as error:
+            # Whatever it is, it must not keep the records behind it from their places, nor this one from its end.
+            held.settle()
+            return failed_delivery(self.topic, -1, held.timestamp, error)
+
+    cdef int urge(self, list bound) except -1:
+        """Whoever waited for a held record waits for it in its partition now."""
+        cdef Delivery delivery
+        urge = self.settings.waiting.urge
+        if urge is not None:
+            for partition in dict.fromkeys([(<Delivery> delivery).partition for delivery in bound]):
+                if partition >= 0:
+                    urge(self.topic, partition)
+        return 0
+
+
+cdef int64_t named_partition(object partition) except? -1:
+    if partition is None:
+        return -1
+    if not isinstance(partition, int):
+        raise TypeError(f"partition must be an int or None, not {type(partition).__name__}")
+    if not 0 <= partition <= INT32_MAX:
+        raise ValueError(f"partition must be from 0 on, not {partition}")
+    return partition
+
+
+cdef bytes copied(object given, bytes_t taken):
+    if given is None or PyBytes_CheckExact(given):
+        return given
+    return PyBytes_FromStringAndSize(<const char *> taken.data, taken.length)
+
+
+cdef bytes_t as_bytes_t(bytes given) noexcept:
+    cdef bytes_t found
+    found.data = NULL
+    found.length = -1
+    if given is not None:
+        found.data = <const uint8_t *> PyBytes_AS_STRING(given)
+        found.length = PyBytes_GET_SIZE(given)
+    return found

@@ -1,0 +1,97 @@
+# What the modules that place records cimport: a record as bytes, and the buffer of a partition.
+
+from cpython.object cimport PyObject
+from libc.stdint cimport int32_t, int64_t
+
+from ottla._native.deliveries cimport Budget, Delivery, Waiting
+from ottla._native.memory cimport Memory
+from ottla._native.outgoing cimport EncodedBatch, bytes_t
+
+cdef extern from "<pthread.h>" nogil:
+    ctypedef struct pthread_mutex_t:
+        pass
+
+
+cdef struct record:
+    bytes_t key
+    bytes_t value
+    bytes_t headers
+    int64_t timestamp
+
+
+# How a record is appended.
+cdef enum:
+    # It may be the first of a batch.
+    OPENS = 1
+    # It was taken, counted and charged for before: neither a bound nor the end of appending keeps it out.
+    MOVED = 2
+
+
+# What comes of the attempt to append it.
+cdef enum attempt:
+    APPENDED
+    NO_BATCH
+    NO_ROOM
+    NO_RECORDS
+    CLOSED
+
+cdef struct result:
+    PyObject *outcome
+    int32_t index
+    bint was_empty
+    bint full
+    size_t needed  # of bytes, when there is no batch or no room in it
+    size_t had
+
+
+cdef class Settings:
+    cdef Budget budget
+    cdef Waiting waiting
+    cdef size_t batch_size
+    cdef int64_t max_record_size
+    cdef object clock
+    cdef object monotonic
+    cdef object wake
+    cdef bint is_closed
+    cdef object closed
+
+
+cdef class RecordBuffer:
+    cdef readonly str topic
+    cdef readonly int32_t partition
+    cdef Settings settings
+    cdef pthread_mutex_t lock
+    # All below belongs to the lock. References are counted by hand, and batches are moved, not dropped, under it.
+    cdef PyObject *open
+    cdef PyObject *first_full
+    cdef PyObject *last_full
+    cdef int32_t full_count
+    cdef int64_t buffered_bytes
+    cdef int64_t buffered_records
+    cdef size_t usual_size
+
+    cdef Delivery encode(self, object key, object value, object headers, object timestamp, int how)
+    cdef Delivery put(self, record *one, int how)
+    cdef attempt attempt_append(self, record *one, int how, result *done) noexcept
+    cdef attempt append_locked(self, record *one, int how, result *done) noexcept
+    cdef void close_locked(self) noexcept
+    cdef int provide(self, attempt said, int how, result *done) except -1
+    cdef Memory charged_block(self, size_t wanted, size_t needed, size_t had, int how)
+    cdef int add_batch(self, size_t needed, int how) except -1
+    cdef int grow_batch(self, size_t needed, size_t had, int how) except -1
+    cdef void wake(self, bint full) noexcept
+    cdef EncodedBatch pop(self, bint force, int64_t room)
+    cdef PyObject *pop_locked(self, bint force, int64_t room) noexcept
+    cdef void pass_lock(self) noexcept
+
+
+# What a record takes in its batch, where it is the first one; and what a batch with this record only takes.
+cdef size_t record_size(const record *one) noexcept nogil
+cdef size_t size_alone(const record *one) noexcept nogil
+
+cdef int check_open(Settings settings) except -1
+cdef int check_size(Settings settings, const record *one) except -1
+cdef int64_t timestamp_of(Settings settings, object timestamp) except? -1
+cdef double monotonic_now(Settings settings) except? -1
+cdef object bytes_full(Budget budget, size_t needed, object where)
+cdef object records_full(Budget budget, object where)

@@ -1,0 +1,51 @@
+"""Administration: topics, configs, offsets and records, replicas, the cluster. One module each; AsyncAdmin is all.
+
+A call about one thing returns its result, or raises its error. A call about several returns `Results`: it raises the
+error of the first that failed, or, with errors="collect", returns the failed ones beside the others.
+Everything is built on requests that users can send themselves (client/requests.py). `Admin`, the blocking
+twin, is in blocking.py, which is made from the modules here.
+"""
+
+from ottla.client.admin.async_admin import AsyncAdmin
+from ottla.client.admin.blocking import Admin
+from ottla.client.admin.results import (
+    BrokerDescription,
+    ClusterDescription,
+    ConfigEntry,
+    ConfigSource,
+    ConfigSynonym,
+    CreatedTopic,
+    Features,
+    ListedOffset,
+    LogDir,
+    NewTopic,
+    PartitionDescription,
+    ProducerState,
+    Reassignment,
+    ReplicaSize,
+    Results,
+    TopicDescription,
+    VersionRange,
+)
+
+__all__ = [
+    "Admin",
+    "AsyncAdmin",
+    "BrokerDescription",
+    "ClusterDescription",
+    "ConfigEntry",
+    "ConfigSource",
+    "ConfigSynonym",
+    "CreatedTopic",
+    "Features",
+    "ListedOffset",
+    "LogDir",
+    "NewTopic",
+    "PartitionDescription",
+    "ProducerState",
+    "Reassignment",
+    "ReplicaSize",
+    "Results",
+    "TopicDescription",
+    "VersionRange",
+]

@@ -1,0 +1,138 @@
+"""What the subjects of administration share: asking, reading errors out of answers, timeouts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from ottla.client.admin.results import Results, in_order
+from ottla.client.backoff import Backoff
+from ottla.client.deadline import Deadline
+from ottla.client.metadata import ClusterView, Metadata, TopicView
+from ottla.client.requests import MISSING_TRIES, Requests, Shard
+from ottla.client.sharding import in_newest_shape, route_of
+from ottla.client.topic_partition import TopicPartition
+from ottla.config import ClientConfig
+from ottla.errors import KafkaError, LeaderNotAvailableError, UnknownTopicOrPartitionError, from_code
+from ottla.runtime import Runtime
+from ottla.wire import Message
+
+_R = TypeVar("_R", bound=Message)
+_T = TypeVar("_T")
+
+
+class Subject:
+    """One subject; AsyncAdmin is all of them."""
+
+    def __init__(
+        self, requests: Requests, metadata: Metadata, config: ClientConfig, runtime: Runtime
+    ) -> None:
+        self._requests = requests
+        self._metadata = metadata
+        self._config = config
+        self._runtime = runtime
+        self._backoff = Backoff(
+            config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000, runtime.random
+        )
+
+    def _seconds(self, timeout: float | None) -> float:
+        return self._config.default_api_timeout_ms / 1000 if timeout is None else timeout
+
+    def _timeout_ms(self, timeout: float | None) -> int:
+        """What a broker is told: it gives up no later than this client does."""
+        return min(self._config.request_timeout_ms, int(self._seconds(timeout) * 1000))
+
+    async def _topics(
+        self, names: Sequence[str], deadline: Deadline, max_age: float | None = None
+    ) -> dict[str, TopicView | KafkaError]:
+        """Topics by name; one that a broker does not know is asked for again, as it may just have been created."""
+        for attempt in range(MISSING_TRIES):
+            view = await self._metadata.fresh(names, max_age=max_age, timeout=deadline.left())
+            found = {name: _topic_or_error(view, name) for name in names}
+            delay = self._backoff.delay(attempt)
+            if delay >= deadline.left() or not any(map(_is_missing, found.values())):
+                break
+            await self._runtime.clock.sleep(delay)
+        return found
+
+    def _deadline(self, timeout: float | None) -> Deadline:
+        return Deadline(self._runtime.clock, self._seconds(timeout))
+
+    async def _ask(
+        self, request: Message, expected: type[_R], timeout: float | None, broker: int | None = None
+    ) -> _R:
+        answer = await self._requests.ask(request, broker=broker, timeout=timeout)
+        assert isinstance(answer, expected)
+        return answer
+
+    async def _ask_each(
+        self,
+        request: Message,
+        timeout: float | None,
+        read: Callable[[Any], Iterable[tuple[Any, Any, int, str | None]]],
+        made: Callable[[Any, Any], _T],
+    ) -> Results[Any, _T]:
+        """Asks about several things.
+
+        `read` gives (key, item, error code, message) for each thing in an answer, `made` the result of one.
+        """
+        keys = route_of(in_newest_shape(request)).items.keys(request)
+        found: dict[Any, _T] = {}
+        errors: dict[Any, KafkaError] = {}
+        for shard in await self._requests.fan_out(request, timeout=timeout):
+            if shard.response is None:
+                assert shard.error is not None
+                errors.update((key, shard.error) for key in route_of(shard.request).items.keys(shard.request))
+                continue
+            for key, item, code, message in read(shard.response):
+                error = _error(key, code, message, shard)
+                if error is None:
+                    found[key] = made(key, item)
+                else:
+                    errors[key] = error
+        return in_order(keys, found, errors)
+
+
+def _topic_or_error(view: ClusterView, name: str) -> TopicView | KafkaError:
+    topic = view.topics.get(name)
+    if topic is None:
+        return UnknownTopicOrPartitionError(topic=name)
+    return from_code(topic.error_code, topic=name) or topic
+
+
+def _is_missing(found: TopicView | KafkaError) -> bool:
+    return isinstance(found, UnknownTopicOrPartitionError | LeaderNotAvailableError)
+
+
+def _error(key: Any, code: int, message: str | None, shard: Shard) -> KafkaError | None:
+    topic = key if isinstance(key, str) else None
+    partition = None
+    if isinstance(key, TopicPartition):
+        topic, partition = key
+    error = from_code(code, message, topic=topic, partition=partition, broker=shard.broker)
+    if error is not None and shard.unsure is not None:
+        error.add_note(
+            f"the request was sent more than once, because an attempt ended without an answer ({shard.unsure});"
+            " that one may have been carried out"
+        )
+    return error
+
+
+def by_partition(response: Any) -> Iterable[tuple[TopicPartition, Any, int, str | None]]:
+    """For `_ask_each`: answers with partitions within topics."""
+    for topic in response.topics:
+        for partition in topic.partitions:
+            yield (
+                TopicPartition(topic.name, partition.partition_index),
+                partition,
+                partition.error_code,
+                getattr(partition, "error_message", None),
+            )
+
+
+def grouped(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """The numbers by topic, in the order in which they came, each once."""
+    topics: dict[str, dict[int, None]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, {})[partition] = None
+    return {topic: list(numbers) for topic, numbers in topics.items()}

@@ -1,0 +1,155 @@
+"""The cluster: its brokers, its features, and what they speak."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal
+
+from ottla.client.admin.base import Subject
+from ottla.client.admin.results import (
+    BrokerDescription,
+    ClusterDescription,
+    Features,
+    LogDir,
+    ReplicaSize,
+    Results,
+    VersionRange,
+)
+from ottla.errors import KafkaError, from_code, raise_for_code
+from ottla.wire import api_for_key, api_keys
+from ottla.wire.messages import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+_NOBODY: Final = -1
+_UPGRADES: Final = {"upgrade": 1, "safe_downgrade": 2, "unsafe_downgrade": 3}
+
+
+class ClusterAdmin(Subject):
+    """What can be asked about the cluster, and changed in it as a whole."""
+
+    async def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
+        """The cluster's id and its brokers."""
+        answer = await self._ask(DescribeClusterRequest(), DescribeClusterResponse, timeout)
+        raise_for_code(answer.error_code, answer.error_message)
+        return ClusterDescription(
+            cluster_id=answer.cluster_id,
+            controller_id=None if answer.controller_id == _NOBODY else answer.controller_id,
+            brokers=tuple(
+                BrokerDescription(broker.broker_id, broker.host, broker.port, broker.rack, broker.is_fenced)
+                for broker in sorted(answer.brokers, key=lambda broker: broker.broker_id)
+            ),
+        )
+
+    async def list_brokers(self, *, timeout: float | None = None) -> tuple[BrokerDescription, ...]:
+        """The brokers that are alive, by id."""
+        view = await self._metadata.fresh([], max_age=0.0, timeout=timeout)
+        return tuple(
+            BrokerDescription(node_id, broker.host, broker.port, broker.rack)
+            for node_id, broker in sorted(view.brokers.items())
+        )
+
+    async def api_versions(self, broker: int, *, timeout: float | None = None) -> dict[str, VersionRange]:
+        """The versions of each API that a broker serves, by Kafka's name; without those unknown here."""
+        answer = await self._ask(_who_asks(), ApiVersionsResponse, timeout, broker)
+        raise_for_code(answer.error_code, broker=broker)
+        known = dict.fromkeys(api_keys())
+        return {
+            api_for_key(api.api_key).name: VersionRange(api.min_version, api.max_version)
+            for api in answer.api_keys
+            if api.api_key in known
+        }
+
+    async def describe_features(self, *, broker: int | None = None, timeout: float | None = None) -> Features:
+        """The levels of features such as metadata.version, as `broker` or any other knows them."""
+        answer = await self._ask(_who_asks(), ApiVersionsResponse, timeout, broker)
+        raise_for_code(answer.error_code, broker=broker)
+        epoch = answer.finalized_features_epoch
+        return Features(
+            finalized={
+                feature.name: VersionRange(feature.min_version_level, feature.max_version_level)
+                for feature in answer.finalized_features
+            },
+            supported={
+                feature.name: VersionRange(feature.min_version, feature.max_version)
+                for feature in answer.supported_features
+            },
+            epoch=None if epoch < 0 else epoch,
+        )
+
+    async def update_features(
+        self,
+        levels: Mapping[str, int],
+        *,
+        kind: Literal["upgrade", "safe_downgrade", "unsafe_downgrade"] = "upgrade",
+        validate_only: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        """Sets feature levels, all or none; level 0 switches a feature off."""
+        update = UpdateFeaturesRequest.FeatureUpdateKey
+        request = UpdateFeaturesRequest(
+            timeout_ms=self._timeout_ms(timeout),
+            feature_updates=[
+                update(feature=name, max_version_level=level, upgrade_type=_UPGRADES[kind])
+                for name, level in levels.items()
+            ],
+            validate_only=validate_only,
+        )
+        answer = await self._ask(request, UpdateFeaturesResponse, timeout)
+        raise_for_code(answer.error_code, answer.error_message)
+        for result in answer.results:
+            raise_for_code(result.error_code, result.error_message)
+
+    async def describe_log_dirs(
+        self, brokers: Iterable[int] | None = None, *, timeout: float | None = None
+    ) -> Results[int, dict[str, LogDir]]:
+        """The log directories of these brokers, or of all: what lies in them, by path.
+
+        A broker that could not be asked is in `errors` of the result, if others could.
+        """
+        found: dict[int, dict[str, LogDir]] = {}
+        failed: dict[int, KafkaError] = {}
+        request = DescribeLogDirsRequest(topics=None)
+        if brokers is not None:
+            for broker in dict.fromkeys(brokers):
+                found[broker] = _log_dirs(
+                    await self._ask(request, DescribeLogDirsResponse, timeout, broker), broker
+                )
+            return Results(found, failed)
+        for shard in await self._requests.fan_out(request, timeout=timeout):
+            if isinstance(shard.response, DescribeLogDirsResponse) and shard.broker is not None:
+                found[shard.broker] = _log_dirs(shard.response, shard.broker)
+            elif shard.error is not None:
+                failed[_NOBODY if shard.broker is None else shard.broker] = shard.error
+        return Results(found, failed).checked("collect" if found else "raise")
+
+
+def _who_asks() -> ApiVersionsRequest:
+    """Kafka wants a name and a version of software in the form that names and versions have (KIP-511)."""
+    return ApiVersionsRequest(client_software_name="ottla", client_software_version="admin")
+
+
+def _log_dirs(answer: DescribeLogDirsResponse, broker: int) -> dict[str, LogDir]:
+    raise_for_code(answer.error_code, broker=broker)
+    return {
+        result.log_dir: LogDir(
+            error=from_code(result.error_code, broker=broker),
+            total_bytes=None if result.total_bytes < 0 else result.total_bytes,
+            usable_bytes=None if result.usable_bytes < 0 else result.usable_bytes,
+            replicas={
+                (topic.name, partition.partition_index): ReplicaSize(
+                    partition.partition_size, partition.offset_lag, partition.is_future_key
+                )
+                for topic in result.topics
+                for partition in topic.partitions
+            },
+        )
+        for result in answer.results
+    }

@@ -1,0 +1,165 @@
+"""Offsets and records of partitions: which offset belongs to a moment, and deleting what lies before one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal
+
+from ottla.client.admin.base import Subject, by_partition, grouped
+from ottla.client.admin.results import Errors, ListedOffset, ProducerState, Results
+from ottla.client.admin.values import Moment, moment_ms
+from ottla.client.topic_partition import TopicPartition
+from ottla.errors import KafkaError
+from ottla.wire.messages import (
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+)
+
+Partitions = str | TopicPartition | Iterable[str | TopicPartition]
+"""A topic stands for all its partitions."""
+
+_A_CLIENT: Final = -1
+_NO_OFFSET: Final = -1
+_ALL_RECORDS: Final = -1
+_ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
+
+
+class OffsetsAdmin(Subject):
+    """What can be asked about, and done to, the logs of partitions."""
+
+    async def list_offsets(
+        self,
+        partitions: Partitions,
+        at: Moment | Mapping[TopicPartition, Moment] = "latest",
+        *,
+        isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
+        errors: Errors = "raise",
+        timeout: float | None = None,
+    ) -> Results[TopicPartition, ListedOffset]:
+        """The offset of a moment, in each of these partitions: topics, or TopicPartitions.
+
+            ends = await kafka.admin.list_offsets("orders")
+            since = await kafka.admin.list_offsets(["orders", "audit"], at=datetime(2026, 1, 1, tzinfo=UTC))
+
+        `at` is "earliest", "latest", "max_timestamp" (the record with the latest time), or a time, in
+        milliseconds or as a datetime: the first record that is not older. A mapping has one for each partition;
+        those that it lacks are asked for their end. With read_committed, "latest" ends before open transactions.
+        """
+        wanted = await self._partitions(partitions, timeout)
+        times = at if isinstance(at, Mapping) else dict.fromkeys(wanted, at)
+        topic_of, partition_of = ListOffsetsRequest.ListOffsetsTopic, ListOffsetsRequest.ListOffsetsPartition
+        request = ListOffsetsRequest(
+            replica_id=_A_CLIENT,
+            isolation_level=_ISOLATION[isolation],
+            topics=[
+                topic_of(
+                    name=topic,
+                    partitions=[
+                        partition_of(
+                            partition_index=number,
+                            timestamp=moment_ms(times.get(TopicPartition(topic, number), "latest")),
+                        )
+                        for number in numbers
+                    ],
+                )
+                for topic, numbers in grouped(wanted).items()
+            ],
+            timeout_ms=self._timeout_ms(timeout),
+        )
+        return (await self._ask_each(request, timeout, by_partition, _listed)).checked(errors)
+
+    async def delete_records(
+        self,
+        before: Mapping[TopicPartition, int | None],
+        *,
+        errors: Errors = "raise",
+        timeout: float | None = None,
+    ) -> Results[TopicPartition, int]:
+        """Deletes the records before an offset, of each partition; None deletes all there are.
+
+            await kafka.admin.delete_records({TopicPartition("orders", 0): 1_000})
+
+        Returns the offset of the first record that is left, by partition.
+        """
+        topic_of = DeleteRecordsRequest.DeleteRecordsTopic
+        partition_of = DeleteRecordsRequest.DeleteRecordsPartition
+        offsets = {key: _ALL_RECORDS if offset is None else offset for key, offset in before.items()}
+        request = DeleteRecordsRequest(
+            topics=[
+                topic_of(
+                    name=topic,
+                    partitions=[
+                        partition_of(partition_index=number, offset=offsets[TopicPartition(topic, number)])
+                        for number in numbers
+                    ],
+                )
+                for topic, numbers in grouped(before).items()
+            ],
+            timeout_ms=self._timeout_ms(timeout),
+        )
+        return (await self._ask_each(request, timeout, by_partition, _low_watermark)).checked(errors)
+
+    async def describe_producers(
+        self, partitions: Partitions, *, errors: Errors = "raise", timeout: float | None = None
+    ) -> Results[TopicPartition, tuple[ProducerState, ...]]:
+        """The idempotent and transactional producers that each partition's leader remembers (KIP-664)."""
+        wanted = await self._partitions(partitions, timeout)
+        request = DescribeProducersRequest(
+            topics=[
+                DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=numbers)
+                for topic, numbers in grouped(wanted).items()
+            ]
+        )
+        return (await self._ask_each(request, timeout, by_partition, _producers)).checked(errors)
+
+    async def _partitions(self, given: Partitions, timeout: float | None) -> list[TopicPartition]:
+        """Topics become their partitions."""
+        each = [given] if isinstance(given, str | TopicPartition) else list(given)
+        topics = [topic for topic in each if isinstance(topic, str)]
+        known = await self._topics(topics, self._deadline(timeout)) if topics else {}
+        found: dict[TopicPartition, None] = {}
+        for one in each:
+            if isinstance(one, TopicPartition):
+                found[one] = None
+            else:
+                topic = known[one]
+                if isinstance(topic, KafkaError):
+                    raise topic
+                found.update((TopicPartition(one, partition.index), None) for partition in topic.partitions)
+        return list(found)
+
+
+def _listed(key: TopicPartition, item: ListOffsetsResponse.ListOffsetsPartitionResponse) -> ListedOffset:
+    # Version 0 has a list instead, of one offset here.
+    offset = next(iter(item.old_style_offsets), item.offset)
+    return ListedOffset(
+        offset=None if offset == _NO_OFFSET else offset,
+        timestamp=None if item.timestamp < 0 else item.timestamp,
+        leader_epoch=None if item.leader_epoch < 0 else item.leader_epoch,
+    )
+
+
+def _low_watermark(key: TopicPartition, item: DeleteRecordsResponse.DeleteRecordsPartitionResult) -> int:
+    return item.low_watermark
+
+
+def _producers(
+    key: TopicPartition, item: DescribeProducersResponse.PartitionResponse
+) -> tuple[ProducerState, ...]:
+    return tuple(
+        ProducerState(
+            producer_id=state.producer_id,
+            producer_epoch=state.producer_epoch,
+            last_sequence=state.last_sequence,
+            last_timestamp=state.last_timestamp,
+            coordinator_epoch=state.coordinator_epoch,
+            transaction_start_offset=None
+            if state.current_txn_start_offset == _NO_OFFSET
+            else state.current_txn_start_offset,
+        )
+        for state in item.active_producers
+    )

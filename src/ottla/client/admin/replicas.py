@@ -1,0 +1,131 @@
+"""Replicas of partitions: electing leaders, and moving replicas to other brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal
+
+from ottla.client.admin.base import Subject, grouped
+from ottla.client.admin.results import Errors, Reassignment, Results, in_order
+from ottla.client.topic_partition import TopicPartition
+from ottla.errors import ElectionNotNeededError, KafkaError, from_code, raise_for_code
+from ottla.wire.messages import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+_ELECTIONS: Final = {"preferred": 0, "unclean": 1}
+
+
+class ReplicasAdmin(Subject):
+    """What can be done to the replicas of partitions."""
+
+    async def elect_leaders(
+        self,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        election: Literal["preferred", "unclean"] = "preferred",
+        errors: Errors = "raise",
+        timeout: float | None = None,
+    ) -> Results[TopicPartition, bool]:
+        """Has leaders elected for these partitions, or for all: whether each got another one.
+
+        "preferred" is the first replica of each; "unclean" takes any that is alive where none is in sync, and
+        loses what only the others have. Of all partitions, only those that needed an election are returned.
+        """
+        wanted = None if partitions is None else list(partitions)
+        named = ElectLeadersRequest.TopicPartitions
+        request = ElectLeadersRequest(
+            election_type=_ELECTIONS[election],
+            topic_partitions=None
+            if wanted is None
+            else [named(topic=topic, partitions=numbers) for topic, numbers in grouped(wanted).items()],
+            timeout_ms=self._timeout_ms(timeout),
+        )
+        answer = await self._ask(request, ElectLeadersResponse, timeout)
+        raise_for_code(answer.error_code)
+        found: dict[TopicPartition, bool] = {}
+        failed: dict[TopicPartition, KafkaError] = {}
+        for topic in answer.replica_election_results:
+            for result in topic.partition_result:
+                key = TopicPartition(topic.topic, result.partition_id)
+                error = _error(key, result.error_code, result.error_message)
+                if error is None or isinstance(error, ElectionNotNeededError):
+                    found[key] = error is None
+                else:
+                    failed[key] = error
+        return in_order(wanted or (), found, failed).checked(errors)
+
+    async def alter_partition_reassignments(
+        self,
+        replicas: Mapping[TopicPartition, Sequence[int] | None],
+        *,
+        errors: Errors = "raise",
+        timeout: float | None = None,
+    ) -> Results[TopicPartition, None]:
+        """Moves the replicas of partitions to these brokers, the preferred leader first; None stops a move.
+
+        Returns when the moves have begun; `list_partition_reassignments` has those that are not over.
+        """
+        topic_of = AlterPartitionReassignmentsRequest.ReassignableTopic
+        partition_of = AlterPartitionReassignmentsRequest.ReassignablePartition
+        targets = {key: None if brokers is None else list(brokers) for key, brokers in replicas.items()}
+        request = AlterPartitionReassignmentsRequest(
+            timeout_ms=self._timeout_ms(timeout),
+            topics=[
+                topic_of(
+                    name=topic,
+                    partitions=[
+                        partition_of(partition_index=number, replicas=targets[TopicPartition(topic, number)])
+                        for number in numbers
+                    ],
+                )
+                for topic, numbers in grouped(replicas).items()
+            ],
+        )
+        answer = await self._ask(request, AlterPartitionReassignmentsResponse, timeout)
+        raise_for_code(answer.error_code, answer.error_message)
+        found: dict[TopicPartition, None] = {}
+        failed: dict[TopicPartition, KafkaError] = {}
+        for topic in answer.responses:
+            for result in topic.partitions:
+                key = TopicPartition(topic.name, result.partition_index)
+                error = _error(key, result.error_code, result.error_message)
+                if error is None:
+                    found[key] = None
+                else:
+                    failed[key] = error
+        return in_order(replicas, found, failed).checked(errors)
+
+    async def list_partition_reassignments(
+        self, partitions: Iterable[TopicPartition] | None = None, *, timeout: float | None = None
+    ) -> dict[TopicPartition, Reassignment]:
+        """Those of these partitions, or of all, whose replicas are being moved."""
+        named = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
+        request = ListPartitionReassignmentsRequest(
+            timeout_ms=self._timeout_ms(timeout),
+            topics=None
+            if partitions is None
+            else [
+                named(name=topic, partition_indexes=numbers) for topic, numbers in grouped(partitions).items()
+            ],
+        )
+        answer = await self._ask(request, ListPartitionReassignmentsResponse, timeout)
+        raise_for_code(answer.error_code, answer.error_message)
+        return {
+            TopicPartition(topic.name, partition.partition_index): Reassignment(
+                tuple(partition.replicas),
+                tuple(partition.adding_replicas),
+                tuple(partition.removing_replicas),
+            )
+            for topic in answer.topics
+            for partition in topic.partitions
+        }
+
+
+def _error(key: TopicPartition, code: int, message: str | None) -> KafkaError | None:
+    return from_code(code, message, topic=key.topic, partition=key.partition)

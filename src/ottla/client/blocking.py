@@ -1,0 +1,218 @@
+"""`Client`: the client for code that blocks; the twin of `AsyncClient`, which does the work.
+
+    with ottla.Client("localhost:9092") as kafka:
+        kafka.produce("orders", b"...", key=b"42")
+        kafka.flush()
+        for record in kafka.consume("orders", start="earliest"):
+            ...
+
+Any thread may call. Appending a record happens in the thread that produces and decoding in the one that reads; the
+rest is done on a loop that is run by whoever waits for it (driver.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+
+from ottla.client.admin.blocking import Admin
+from ottla.client.batch_delivery import BatchDelivery
+from ottla.client.blocking_consumer import Consumer
+from ottla.client.client import CLOSE_TIMEOUT, AsyncClient, HeadersIn, OnError
+from ottla.client.driver import Driver
+from ottla.client.forks import on_fork
+from ottla.client.metrics import MetricsSnapshot
+from ottla.client.partitioners import Partitioner
+from ottla.client.partitioners.function import PartitionFunction
+from ottla.client.producer import Producer
+from ottla.client.requests import Shard
+from ottla.client.starts import Start, Stop
+from ottla.client.subscription import Subscribed
+from ottla.config import ClientConfig, ClientOptions
+from ottla.errors import KafkaError
+from ottla.hooks import ConsumerInterceptor, ProducerInterceptor
+from ottla.wire import Message
+from ottla.wire.records import BufferFull, Delivery
+
+_T = TypeVar("_T")
+
+
+class Client:
+    """A client of a Kafka cluster; `AsyncClient` says what the options and methods mean."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] | None = None,
+        *,
+        config: ClientConfig | None = None,
+        partitioner: str | Partitioner | PartitionFunction = "default",
+        key_serializer: Any = "bytes",
+        value_serializer: Any = "bytes",
+        key_deserializer: Any = "bytes",
+        value_deserializer: Any = "bytes",
+        hooks: Iterable[object] = (),
+        interceptors: Iterable[ProducerInterceptor | ConsumerInterceptor] = (),
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        self._client = AsyncClient(
+            bootstrap_servers,
+            config=config,
+            partitioner=partitioner,
+            key_serializer=key_serializer,
+            value_serializer=value_serializer,
+            key_deserializer=key_deserializer,
+            value_deserializer=value_deserializer,
+            hooks=hooks,
+            interceptors=interceptors,
+            **options,
+        )
+        self.config = self._client.config
+        self._driver = Driver("ottla-client")
+        self._client._wake = self._driver.post
+        self._client._wait = self._wait
+        on_fork(self)
+        self._producer = self._driver.call(self._start())
+        self.admin = Admin(self._client.admin, self._driver.call)
+
+    async def _start(self) -> Producer:
+        return self._client._running().producer
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+            return
+        # What made the block end is what the user is to see.
+        try:
+            self.close()
+        except KafkaError as also:
+            error.add_note(f"closing the client failed too: {also}")
+
+    # Producing
+
+    def produce(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: HeadersIn | None = None,
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> Delivery:
+        """Hands a record over to be sent; blocks only where the buffer is full, for at most `max_block_ms`.
+
+        What comes back is the receipt: `result()` waits for the record to be delivered.
+
+            kafka.produce("orders", b"...", key=b"42", headers=[("trace", b"1")]).result(timeout=10).offset
+        """
+        try:
+            return self._producer.produce(topic, value, key, headers, partition, timestamp)
+        except BufferFull:
+            return self._driver.call(self._client.produce(topic, value, key, headers, partition, timestamp))
+
+    def produce_batch(self, topic: str, table: Any, *, partition: int | None = None) -> BatchDelivery:
+        """Hands all rows of a table over to be sent: anything that exports Arrow (pyarrow, polars, ...)."""
+        return self._driver.call(self._client.produce_batch(topic, table, partition=partition))
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Returns when everything produced so far is delivered; a DeliveryError says that some of it failed."""
+        self._driver.call(self._client.flush(timeout))
+
+    def abort_buffered(self) -> int:
+        """Gives up records that are certainly not stored yet; how many."""
+        return self._driver.call(_called(self._client.abort_buffered))
+
+    def _wait(self, delivery: Delivery, timeout: float | None) -> None:
+        self._driver.call(_outcome(delivery, timeout))
+
+    # Consuming
+
+    def consume(
+        self,
+        *topics: Subscribed,
+        start: Start | None = None,
+        stop: Stop | None = None,
+        key_deserializer: Any = None,
+        value_deserializer: Any = None,
+        on_error: OnError = "raise",
+    ) -> Consumer:
+        """Reads topics: by name, by pattern (`re.compile(...)`), or single partitions (`TopicPartition`)."""
+
+        async def consumer() -> Any:
+            return self._client.consume(
+                *topics,
+                start=start,
+                stop=stop,
+                key_deserializer=key_deserializer,
+                value_deserializer=value_deserializer,
+                on_error=on_error,
+            )
+
+        return Consumer(self._driver.call(consumer()), self._driver)
+
+    def consume_batches(
+        self, *topics: Subscribed, start: Start | None = None, stop: Stop | None = None
+    ) -> Any:
+        """Reads topics as Arrow: a `pyarrow.RecordBatch` for what one fetch brings of one partition."""
+        return self.consume(*topics, start=start, stop=stop).batches()
+
+    # Everything else
+
+    def request(
+        self,
+        request: Message,
+        *,
+        broker: int | None = None,
+        version: int | None = None,
+        timeout: float | None = None,
+    ) -> Message:
+        """Any request of Kafka's protocol, to whoever has to answer it."""
+        return self._driver.call(
+            self._client.request(request, broker=broker, version=version, timeout=timeout)
+        )
+
+    def request_sharded(
+        self, request: Message, *, version: int | None = None, timeout: float | None = None
+    ) -> list[Shard]:
+        """A request that several brokers answer, with the answer or the error of each."""
+        return self._driver.call(self._client.request_sharded(request, version=version, timeout=timeout))
+
+    def metrics(self) -> MetricsSnapshot:
+        """What the client has done and how long it took, at this moment."""
+        return self._driver.call(_called(self._client.metrics))
+
+    def close(self, timeout: float = CLOSE_TIMEOUT) -> None:
+        """Delivers what is buffered, for at most `timeout` seconds, and ends everything."""
+        if self._driver.is_over:
+            return
+        try:
+            self._driver.call(self._client.close(timeout))
+        finally:
+            self._driver.close()
+
+    def forked(self) -> None:
+        """In a forked child: every call raises a ForkedError."""
+        self._driver.forked()
+
+
+async def _called(function: Callable[[], _T]) -> _T:
+    return function()
+
+
+async def _outcome(delivery: Delivery, timeout: float | None) -> None:
+    """Until it is known, whatever it is."""
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def tell(_: Delivery) -> None:
+        if not done.done():
+            done.set_result(None)
+
+    delivery.add_done_callback(tell)
+    async with asyncio.timeout(timeout):
+        await done

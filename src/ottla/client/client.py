@@ -1,0 +1,309 @@
+"""`AsyncClient`: the client for asyncio. One object produces, consumes and administers.
+
+What it does itself is little: it passes calls on to its parts (parts.py), which come into being with the first use
+on a running loop, and gives options their meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any, Final, Literal, Self, TypeAlias, Unpack
+
+from ottla.client.admin import AsyncAdmin
+from ottla.client.batch_delivery import BatchDelivery
+from ottla.client.consumer import AsyncConsumer
+from ottla.client.dead_letters import DeadLetters
+from ottla.client.forks import forked_error, on_fork
+from ottla.client.metrics import MetricsSnapshot
+from ottla.client.partitioners import DefaultPartitioner, Partitioner, as_partitioner
+from ottla.client.partitioners.function import PartitionFunction
+from ottla.client.parts import Parts, Wait, Wake
+from ottla.client.requests import Shard
+from ottla.client.starts import Start, Stop
+from ottla.client.subscription import Subscribed, Subscription
+from ottla.client.waiting import within
+from ottla.config import ClientConfig, ClientOptions
+from ottla.errors import BufferFullError, ClientClosedError, ConfigurationError, KafkaError
+from ottla.hooks import ConsumerInterceptor, Hook, ProducerInterceptor
+from ottla.runtime import Runtime, SystemRuntime
+from ottla.serde import resolve_deserializer, resolve_serializer
+from ottla.wire import Message
+from ottla.wire.records import BufferFull, Delivery
+
+CLOSE_TIMEOUT: Final = 30.0
+"""How long closing waits for records that are under way, unless it is told otherwise."""
+
+OnError: TypeAlias = Literal["raise", "skip"] | DeadLetters
+HeadersIn: TypeAlias = Sequence[tuple[str, bytes | None]] | dict[str, bytes | None]
+
+
+class AsyncClient:
+    """A client of a Kafka cluster, on the loop that it is first used on.
+
+        async with ottla.AsyncClient("localhost:9092") as kafka:
+            await kafka.produce("orders", b"...", key=b"42")
+            async for record in kafka.consume("orders", start="earliest"):
+                print(record.offset, record.value)
+
+    Options are those of `ClientConfig`, by keyword, or a whole `config`. Serializers are names ("str", "json", ...),
+    callables or objects of `ottla.serde`; `hooks` are told what happens, `interceptors` may change it (ottla.hooks).
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] | None = None,
+        *,
+        config: ClientConfig | None = None,
+        partitioner: str | Partitioner | PartitionFunction = "default",
+        key_serializer: Any = "bytes",
+        value_serializer: Any = "bytes",
+        key_deserializer: Any = "bytes",
+        value_deserializer: Any = "bytes",
+        hooks: Iterable[object] = (),
+        interceptors: Iterable[ProducerInterceptor | ConsumerInterceptor] = (),
+        runtime: Runtime | None = None,
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        self.config = _config(bootstrap_servers, config, options)
+        self._runtime = runtime or SystemRuntime()
+        self._partitioner = _partitioner(partitioner, self.config)
+        self._key_serializer = resolve_serializer(key_serializer, "key")
+        self._value_serializer = resolve_serializer(value_serializer, "value")
+        self._key_deserializer = key_deserializer
+        self._value_deserializer = value_deserializer
+        resolve_deserializer(key_deserializer, "key")
+        resolve_deserializer(value_deserializer, "value")
+        self._hooks = list(hooks)
+        self._interceptors = list(interceptors)
+        _check_interceptors(self._interceptors)
+        self._parts: Parts | None = None
+        self._ended: KafkaError | None = None
+        # How a blocking client's other threads reach the loop, and wait for it.
+        self._wake: Wake | None = None
+        self._wait: Wait | None = None
+        on_fork(self)
+
+    async def __aenter__(self) -> Self:
+        self._running()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            await self.close()
+            return
+        # What made the block end is what the user is to see.
+        try:
+            await self.close()
+        except KafkaError as also:
+            error.add_note(f"closing the client failed too: {also}")
+
+    # Producing
+
+    async def produce(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: HeadersIn | None = None,
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> Delivery:
+        """Hands a record over to be sent; awaits only where the buffer is full, for at most `max_block_ms`.
+
+        What comes back is the receipt: await it for the record to be delivered, give it a callback, or leave it, and
+        let `flush` tell whether everything arrived.
+
+            delivery = await kafka.produce("orders", b"...", key=b"42", headers=[("trace", b"1")])
+            print((await delivery).offset)
+        """
+        parts = self._parts or self._running()
+        try:
+            return parts.producer.produce(topic, value, key, headers, partition, timestamp)
+        except BufferFull as full:
+            return await self._when_there_is_room(
+                lambda: parts.producer.produce(topic, value, key, headers, partition, timestamp), full
+            )
+
+    async def _when_there_is_room(self, attempt: Callable[[], Delivery], full: BufferFull) -> Delivery:
+        """Tries again each time that memory was freed. The clock runs from the first time, also for those in line."""
+        parts = self._running()
+        clock = self._runtime.clock
+        deadline = clock.monotonic() + self.config.max_block_ms / 1000
+        while True:
+            try:
+                await within(clock, deadline - clock.monotonic(), parts.producer.space())
+            except TimeoutError:
+                raise self._full(full) from full
+            try:
+                return attempt()
+            except BufferFull as again:
+                full = again
+
+    def _full(self, full: BufferFull) -> BufferFullError:
+        limit = "max_buffered_records" if full.limit == "records" else "buffer_memory"
+        return BufferFullError(
+            f"the buffer for records is full for more than max_block_ms ({self.config.max_block_ms} ms): {full}. "
+            f"Either brokers take too little, or {limit} ({getattr(self.config, limit)}) is too small"
+        )
+
+    async def produce_batch(self, topic: str, table: Any, *, partition: int | None = None) -> BatchDelivery:
+        """Hands all rows of a table over to be sent: anything that exports Arrow (pyarrow, polars, pandas, duckdb).
+
+        Its columns are `value`, and where wanted `key`, `headers`, `timestamp` and `partition`. Awaits while the
+        buffer is full, for at most `max_block_ms` at a time; await what comes back for all rows to be delivered.
+        """
+        return await self._running().producer.produce_batch(topic, table, partition=partition)
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Sends everything produced so far, and returns when all of it is delivered.
+
+        A DeliveryError says how many records failed since the last flush, and why. A TimeoutError after `timeout`
+        seconds leaves the rest to go on.
+        """
+        if self._parts is not None or self._ended is not None:
+            await self._running().producer.flush(timeout)
+
+    def abort_buffered(self) -> int:
+        """Gives up records that are certainly not stored yet; how many. Their receipts have an AbortedError."""
+        return self._running().producer.abort_buffered()
+
+    # Consuming
+
+    def consume(
+        self,
+        *topics: Subscribed,
+        start: Start | None = None,
+        stop: Stop | None = None,
+        key_deserializer: Any = None,
+        value_deserializer: Any = None,
+        on_error: OnError = "raise",
+    ) -> AsyncConsumer:
+        """Reads topics: by name, by pattern (`re.compile(...)`), or single partitions (`TopicPartition`).
+
+        `start` is "earliest", "latest", an offset, a datetime or a `Timestamp`, by default `auto_offset_reset`;
+        `stop` ends the iteration: "latest" is the end as it is when reading begins.
+
+            async for record in kafka.consume("orders", start="earliest", stop="latest"):
+                ...
+        """
+        parts = self._running()
+        if isinstance(on_error, DeadLetters) and on_error.producer is None:
+            on_error = DeadLetters(on_error.topic, self)
+        key = self._key_deserializer if key_deserializer is None else key_deserializer
+        value = self._value_deserializer if value_deserializer is None else value_deserializer
+        return parts.consumer(
+            Subscription.of(*topics),
+            start=start,
+            stop=stop,
+            key_deserializer=resolve_deserializer(key, "key"),
+            value_deserializer=resolve_deserializer(value, "value"),
+            interceptors=[each for each in self._interceptors if isinstance(each, ConsumerInterceptor)],
+            on_error=on_error,
+        )
+
+    def consume_batches(
+        self, *topics: Subscribed, start: Start | None = None, stop: Stop | None = None
+    ) -> Any:
+        """Reads topics as Arrow: a `pyarrow.RecordBatch` for what one fetch brings of one partition."""
+        return self.consume(*topics, start=start, stop=stop).batches()
+
+    # Everything else
+
+    @property
+    def admin(self) -> AsyncAdmin:
+        """Topics, configs, offsets, records and brokers."""
+        return self._running().admin
+
+    async def request(
+        self,
+        request: Message,
+        *,
+        broker: int | None = None,
+        version: int | None = None,
+        timeout: float | None = None,
+    ) -> Message:
+        """Any request of Kafka's protocol, to whoever has to answer it; see `Requests.ask`."""
+        return await self._running().requests.ask(request, broker=broker, version=version, timeout=timeout)
+
+    async def request_sharded(
+        self, request: Message, *, version: int | None = None, timeout: float | None = None
+    ) -> list[Shard]:
+        """A request that several brokers answer, with the answer or the error of each."""
+        return await self._running().requests.fan_out(request, version=version, timeout=timeout)
+
+    def metrics(self) -> MetricsSnapshot:
+        """What the client has done and how long it took, at this moment."""
+        return self._running().metrics.snapshot()
+
+    # Beginning and end
+
+    def _running(self) -> Parts:
+        if self._ended is not None:
+            raise self._ended
+        if self._parts is None:
+            self._parts = Parts(
+                self.config,
+                self._runtime,
+                hooks=self._hooks,
+                partitioner=self._partitioner,
+                key_serializer=self._key_serializer,
+                value_serializer=self._value_serializer,
+                interceptors=[each for each in self._interceptors if isinstance(each, ProducerInterceptor)],
+                wake=self._wake,
+                wait=self._wait,
+            )
+        return self._parts
+
+    async def close(self, timeout: float = CLOSE_TIMEOUT) -> None:
+        """Delivers what is buffered, for at most `timeout` seconds, and ends everything.
+
+        A DeliveryError says that records failed since the last flush, or were given up now.
+        """
+        if self._ended is not None:
+            return
+        self._ended = ClientClosedError("the client is closed")
+        if self._parts is not None:
+            await self._parts.close(timeout)
+
+    def forked(self) -> None:
+        self._ended = forked_error()
+        if self._parts is not None:
+            self._parts.forked(self._ended)
+            self._parts = None
+
+
+def _config(
+    servers: str | Sequence[str] | None, config: ClientConfig | None, options: ClientOptions
+) -> ClientConfig:
+    if config is not None:
+        changes: dict[str, Any] = dict(options)
+        if servers is not None:
+            changes["bootstrap_servers"] = servers
+        return config.replace(**changes) if changes else config
+    if servers is None:
+        raise ConfigurationError(
+            'no brokers: name one, as in Client("localhost:9092"), or pass config=',
+            option="bootstrap_servers",
+        )
+    return ClientConfig(bootstrap_servers=servers, **options)
+
+
+def _partitioner(given: str | Partitioner | PartitionFunction, config: ClientConfig) -> Partitioner:
+    if given == "default":
+        return DefaultPartitioner(
+            ignore_keys=config.partitioner_ignore_keys,
+            adaptive=config.partitioner_adaptive_partitioning_enable,
+        )
+    return as_partitioner(given)
+
+
+def _check_interceptors(interceptors: Iterable[object]) -> None:
+    for each in interceptors:
+        if not isinstance(each, ProducerInterceptor | ConsumerInterceptor):
+            hint = ": pass it as hooks=[...]" if isinstance(each, Hook) else ""
+            raise ConfigurationError(
+                f"{each!r} is no ProducerInterceptor and no ConsumerInterceptor{hint}", option="interceptors"
+            )

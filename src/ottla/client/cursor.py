@@ -1,0 +1,249 @@
+"""Cursor: how far one partition has been fetched, from whom, and whether it may be fetched now.
+
+    UNSET      no offset yet and nobody looks for one
+    LOADING    an offset is being looked up (offset_lookup.py)
+    USABLE     the next fetch of its source includes it
+    IN_FLIGHT  a fetch with it is under way
+    BUFFERED   its data waits for the reader, in an answer that the reader has not begun
+    FAILED     the reader has yet to be told of an error; nothing is fetched until then
+    DONE       its `stop` is reached, or its topic is gone
+
+Paused is not a state but a flag: it holds in every state, and only keeps USABLE ones out of fetches.
+
+A pure state machine: time comes in as a number, and it neither waits nor sends. The reader's position, behind the
+last record that was handed out, is not here (reader.py).
+
+Invariants: every change of `state` goes through a method below, which checks what it comes from. `flight` grows
+whenever what is under way no longer counts, so an answer is taken only by the cursor that still waits for it;
+`generation` grows whenever the reader must not see what was fetched before. -1 is never adopted as an offset, nor as
+a leader epoch in place of one that is known.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from ottla.client.topic_partition import TopicPartition
+from ottla.wire import Uuid
+
+NOBODY: Final = -1
+"""The leader of a partition that has none."""
+UNKNOWN: Final = -1
+
+
+class State(Enum):
+    UNSET = "unset"
+    LOADING = "loading"
+    USABLE = "usable"
+    IN_FLIGHT = "in flight"
+    BUFFERED = "buffered"
+    FAILED = "failed"
+    DONE = "done"
+
+
+class Cursor:
+    """One partition's."""
+
+    __slots__ = (
+        "_retry_as",
+        "attempts",
+        "flight",
+        "generation",
+        "high_watermark",
+        "last_consumed_epoch",
+        "last_stable_offset",
+        "leader",
+        "leader_epoch",
+        "log_start_offset",
+        "not_before",
+        "offset",
+        "partition",
+        "paused",
+        "preferred_replica",
+        "preferred_until",
+        "state",
+        "stop",
+        "topic",
+        "topic_id",
+        "tp",
+    )
+
+    def __init__(self, tp: TopicPartition, topic_id: Uuid, *, generation: int = 0) -> None:
+        self.tp = tp
+        self.topic = tp.topic
+        self.partition = tp.partition
+        self.topic_id = topic_id
+        self.state = State.UNSET
+        self.paused = False
+        self.generation = generation
+        self.flight = 0
+        self.offset = UNKNOWN
+        self.last_consumed_epoch = UNKNOWN
+        self.leader = NOBODY
+        self.leader_epoch = UNKNOWN
+        self.preferred_replica = NOBODY
+        self.preferred_until = 0.0
+        self.high_watermark = UNKNOWN
+        self.last_stable_offset = UNKNOWN
+        self.log_start_offset = UNKNOWN
+        self.stop: int | None = None
+        self.not_before = 0.0
+        self.attempts = 0
+        self._retry_as = State.USABLE
+
+    def __repr__(self) -> str:
+        return f"Cursor({self.tp} {self.state.value} at {self.offset}, leader {self.leader})"
+
+    # Who serves it
+
+    def fetch_node(self, now: float) -> int:
+        """The broker to fetch from: the preferred replica while that holds (KIP-392), else the leader."""
+        if self.preferred_replica >= 0 and self.leader >= 0 and now < self.preferred_until:
+            return self.preferred_replica
+        return self.leader
+
+    def follow(self, leader: int, epoch: int) -> bool:
+        """What metadata says; whether the leader changed. An older epoch than the known one is old news."""
+        if 0 <= epoch < self.leader_epoch:
+            return False
+        if epoch >= 0:
+            self.leader_epoch = epoch
+        if leader == self.leader:
+            return False
+        self.leader = leader
+        self.back_to_leader()
+        self._drop_flight()
+        return True
+
+    def prefer(self, replica: int, until: float) -> None:
+        self.preferred_replica = replica
+        self.preferred_until = until
+
+    def back_to_leader(self) -> bool:
+        """Whether it was elsewhere."""
+        was_away = self.preferred_replica >= 0
+        self.preferred_replica = NOBODY
+        return was_away
+
+    # Offsets
+
+    @property
+    def has_offset(self) -> bool:
+        return self.state not in (State.UNSET, State.LOADING) and self.offset >= 0
+
+    def end(self, committed: bool) -> int:
+        """How far records can be read; -1 while no fetch has told."""
+        return self.last_stable_offset if committed else self.high_watermark
+
+    def load(self) -> None:
+        """An offset is looked up; what is under way does not count any more."""
+        self._drop_flight()
+        self.state = State.LOADING
+
+    def loaded(self, offset: int) -> None:
+        """The offset that was looked for, with no epoch: nothing was consumed before it."""
+        self._expect(State.LOADING, State.UNSET)
+        self._place(offset, UNKNOWN)
+
+    def rewind(self, offset: int, epoch: int) -> None:
+        """Data that was buffered is discarded: it will be fetched again."""
+        self._drop_flight()
+        self._place(offset, epoch)
+
+    def _place(self, offset: int, epoch: int) -> None:
+        if offset < 0:
+            raise ValueError(f"{self.tp}: {offset} is no offset")
+        self.offset = offset
+        self.last_consumed_epoch = epoch
+        self._free()
+
+    # Fetches
+
+    def is_fetchable(self, now: float) -> bool:
+        return self.state is State.USABLE and not self.paused and self.not_before <= now
+
+    def use(self) -> int:
+        """A fetch with it is sent; the number by which its answer is recognized."""
+        self._expect(State.USABLE)
+        self.state = State.IN_FLIGHT
+        self.flight += 1
+        return self.flight
+
+    def awaits(self, flight: int) -> bool:
+        """Whether the answer to that fetch still counts."""
+        return self.state is State.IN_FLIGHT and self.flight == flight
+
+    def release(self) -> None:
+        """The fetch brought nothing."""
+        self._expect(State.IN_FLIGHT)
+        self._free()
+
+    def update(self, high_watermark: int, last_stable_offset: int, log_start_offset: int) -> None:
+        if high_watermark >= 0:
+            self.high_watermark = high_watermark
+        if last_stable_offset >= 0:
+            self.last_stable_offset = last_stable_offset
+        if log_start_offset >= 0:
+            self.log_start_offset = log_start_offset
+
+    def buffer(self, next_offset: int, epoch: int) -> None:
+        """The fetch brought records up to `next_offset`, the last of them from `epoch`."""
+        self._expect(State.IN_FLIGHT)
+        if next_offset <= self.offset:
+            raise ValueError(f"{self.tp}: fetched from {self.offset} to {next_offset}")
+        self.offset = next_offset
+        # Unlike a leader's epoch, -1 is taken: the batch is of a log that has none, and comparing the epoch of an
+        # older batch with an offset behind this one would look like a truncation.
+        self.last_consumed_epoch = epoch
+        self.state = State.BUFFERED
+        self.clear_backoff()
+
+    def begun(self) -> None:
+        """The reader has begun the answer that holds its data: the next part may be fetched."""
+        self._expect(State.BUFFERED)
+        self._free()
+
+    def _free(self) -> None:
+        reached = self.stop is not None and self.offset >= self.stop
+        self.state = State.DONE if reached else State.USABLE
+
+    # Errors
+
+    def back_off(self, until: float) -> None:
+        self.not_before = until
+        self.attempts += 1
+
+    def clear_backoff(self) -> None:
+        self.not_before = 0.0
+        self.attempts = 0
+
+    def fail(self) -> None:
+        """An error that the reader is told of."""
+        if self.state is not State.FAILED:
+            self._retry_as = State.LOADING if self.state in (State.LOADING, State.UNSET) else State.USABLE
+        self._drop_flight()
+        self.state = State.FAILED
+
+    def retry(self) -> bool:
+        """The reader has been told; whether an offset has to be looked up (again) first."""
+        self._expect(State.FAILED)
+        if self._retry_as is State.LOADING:
+            self.state = State.LOADING
+            return True
+        self._free()
+        return False
+
+    def finish(self) -> None:
+        self._drop_flight()
+        self.state = State.DONE
+
+    def _drop_flight(self) -> None:
+        self.flight += 1
+        if self.state is State.IN_FLIGHT:
+            self.state = State.USABLE
+
+    def _expect(self, *states: State) -> None:
+        if self.state not in states:
+            wanted = " or ".join(state.value for state in states)
+            raise RuntimeError(f"{self!r}: this cursor should be {wanted}")

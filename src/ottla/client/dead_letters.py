@@ -1,0 +1,68 @@
+"""DeadLetters: records that cannot be deserialized go to a topic of their own, as they are.
+
+    kafka.consume("orders", value_deserializer="json", on_error=DeadLetters("orders.dead"))
+
+The record's key, value and headers are sent unchanged; headers that begin with `ottla.dead_letter.` tell where it
+came from and why. Reading goes on when the record is delivered: not before, or it might be lost.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Protocol
+
+from ottla.errors import DeserializationError
+from ottla.wire.records import Delivery
+
+_PREFIX: Final = "ottla.dead_letter."
+
+
+class DeadLetterProducer(Protocol):
+    """What sends them: `ottla.Client`, `ottla.AsyncClient`."""
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        headers: list[tuple[str, bytes | None]] | None = None,
+    ) -> Any:
+        """A Delivery, or what gives one when it is awaited."""
+
+
+class DeadLetters:
+    """Where to, and by whom; without a `producer`, by the client that reads.
+
+    A client with serializers would serialize the raw bytes once more: give it one without.
+    """
+
+    def __init__(self, topic: str, producer: DeadLetterProducer | None = None) -> None:
+        self.topic = topic
+        self.producer = producer
+
+    async def send(self, error: DeserializationError) -> None:
+        """Returns when the record is delivered; raises what kept it from that."""
+        made = self._produce(error)
+        delivery = made if isinstance(made, Delivery) else await made
+        await delivery
+
+    def send_blocking(self, error: DeserializationError) -> None:
+        """The same for `ottla.Client`."""
+        self._produce(error).result()
+
+    def _produce(self, error: DeserializationError) -> Any:
+        if self.producer is None:
+            raise RuntimeError("DeadLetters has no producer: pass one, or use it with a client's consume()")
+        headers = [*error.headers, *_told(error)]
+        return self.producer.produce(self.topic, error.value, key=error.key, headers=headers)
+
+
+def _told(error: DeserializationError) -> list[tuple[str, bytes | None]]:
+    told = {
+        "topic": error.topic,
+        "partition": str(error.partition),
+        "offset": str(error.offset),
+        "timestamp": str(error.timestamp),
+        "field": error.field,
+        "error": str(error),
+    }
+    return [(_PREFIX + name, text.encode()) for name, text in told.items()]

@@ -1,0 +1,215 @@
+"""FetchedPartition: what one answer to a fetch brought of one partition, still as bytes.
+
+The bytes are walked once, from batch to batch, when they arrive: where the next fetch begins has to be known before
+the reader comes to decode them. Decoding is the reader's, in its own thread, in one native call.
+
+Invariant: `next_offset` is larger than `offset`. What cannot give that is no FetchedPartition but an error.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ottla import hooks
+from ottla.client.topic_partition import TopicPartition
+from ottla.errors import CorruptBatchError, DecodeError
+from ottla.wire.primitives import Buffer
+from ottla.wire.records import DEFAULT_MAX_DECOMPRESSED, Records, decode_fetch, to_arrow
+
+if TYPE_CHECKING:
+    import pyarrow
+
+# Base offset and length stand first in every format, and byte 16 is its number. Since magic 2 the rest is a header:
+# leader epoch, magic, CRC, attributes, last offset delta, and at its end the number of records.
+_PREFIX: Final = Struct(">qi")
+_MAGIC_AT: Final = 16
+_MAGIC: Final = 2
+_EPOCH_AND_DELTA: Final = Struct(">i7xi")
+_COUNT: Final = Struct(">i")
+_COUNT_AT: Final = 57
+_HEADER: Final = 61
+_OLD_HEADER: Final = 26
+
+
+class Span(NamedTuple):
+    """What the headers of some batches say."""
+
+    next_offset: int
+    """Behind the last batch that is there whole; -1 if none is."""
+    epoch: int
+    """The leader epoch of that batch, -1 if it has none."""
+    records: int
+
+
+def span(data: Buffer) -> Span:
+    """From header to header; a batch that is cut off at the end does not count."""
+    position, size = 0, len(data)
+    next_offset, epoch, records = -1, -1, 0
+    while size - position >= _OLD_HEADER:
+        base, length = _PREFIX.unpack_from(data, position)
+        end = position + _PREFIX.size + length
+        is_old = data[position + _MAGIC_AT] < _MAGIC
+        if end > size or end - position < (_OLD_HEADER if is_old else _HEADER):
+            break
+        if is_old:
+            next_offset, epoch, count = base + 1, -1, 1
+        else:
+            epoch, delta = _EPOCH_AND_DELTA.unpack_from(data, position + _PREFIX.size)
+            next_offset = base + delta + 1
+            (count,) = _COUNT.unpack_from(data, position + _COUNT_AT)
+        records += count
+        position = end
+    return Span(next_offset, epoch, records)
+
+
+class FetchedPartition:
+    """Records of one partition, from `offset` on."""
+
+    __slots__ = (
+        "_check_crc",
+        "aborted",
+        "answer",
+        "data",
+        "epoch",
+        "epoch_before",
+        "generation",
+        "high_watermark",
+        "last_stable_offset",
+        "max_decompressed",
+        "next_offset",
+        "node_id",
+        "offset",
+        "partition",
+        "read_at",
+        "stop",
+        "topic",
+        "tp",
+    )
+
+    def __init__(
+        self,
+        tp: TopicPartition,
+        data: Buffer,
+        *,
+        offset: int,
+        epoch_before: int,
+        next_offset: int,
+        epoch: int,
+        generation: int,
+        aborted: list[tuple[int, int]] | None = None,
+        high_watermark: int = -1,
+        last_stable_offset: int = -1,
+        stop: int | None = None,
+        node_id: int = -1,
+        read_at: float = 0.0,
+        check_crc: bool = True,
+        max_decompressed: int = DEFAULT_MAX_DECOMPRESSED,
+    ) -> None:
+        self.tp = tp
+        self.topic = tp.topic
+        self.partition = tp.partition
+        self.data = data
+        self.offset = offset
+        self.epoch_before = epoch_before
+        """The epoch that was consumed last before it: what a cursor that goes back to `offset` has to know."""
+        self.next_offset = next_offset
+        self.epoch = epoch
+        self.generation = generation
+        self.aborted = aborted
+        self.high_watermark = high_watermark
+        self.last_stable_offset = last_stable_offset
+        self.stop = stop
+        self.node_id = node_id
+        self.read_at = read_at
+        self.max_decompressed = max_decompressed
+        self.answer: object = None
+        """Of what it is a part, for fetch_queue.py."""
+        self._check_crc = check_crc
+
+    def __repr__(self) -> str:
+        return f"FetchedPartition({self.tp} {self.offset} to {self.next_offset}, {len(self.data)} bytes)"
+
+    def records(self, offset: int | None = None) -> Records:
+        """The records from `offset` on. A damaged first batch is a CorruptBatchError; before another, they end."""
+        start = self.offset if offset is None else offset
+        try:
+            records = self._decode(self.data, start)
+            if len(records) == 0 and records.next_offset < self.next_offset:
+                # Everything in front of a damaged batch is behind us: this decodes that batch, and so raises.
+                records = self._decode(memoryview(self.data)[records.bytes_read :], start)
+        except DecodeError as error:
+            raise self._corrupt(start, error) from error
+        return records
+
+    def arrow(self, offset: int | None = None) -> pyarrow.RecordBatch:
+        """The records as Arrow columns; those at or behind `stop` are not among them."""
+        records = self.records(offset)
+        batch = to_arrow(records)
+        return batch.slice(0, wanted(records, self.stop)) if self.is_cut else batch
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it holds records that are not asked for, behind the place where reading ends."""
+        return self.stop is not None and self.next_offset > self.stop
+
+    def seen_by_hooks(self, taken_at: float | None = None) -> hooks.FetchedPartition:
+        return hooks.FetchedPartition(
+            self.node_id,
+            self.topic,
+            self.partition,
+            span(self.data).records,
+            len(self.data),
+            self.high_watermark,
+            self.read_at,
+            taken_at,
+        )
+
+    def _decode(self, data: Buffer, offset: int) -> Records:
+        return decode_fetch(
+            data,
+            self.topic,
+            self.partition,
+            offset=offset,
+            aborted=self.aborted,
+            check_crc=self._check_crc,
+            max_decompressed=self.max_decompressed,
+        )
+
+    def _corrupt(self, offset: int, error: DecodeError) -> CorruptBatchError:
+        behind = next((end for end in self._ends() if end > offset), self.next_offset)
+        return CorruptBatchError(
+            f"topic {self.topic}, partition {self.partition}: the batch at offset {offset} cannot be read: {error}; "
+            f"seek to {behind}, or skip the error, to go on behind it",
+            topic=self.topic,
+            partition=self.partition,
+            offset=offset,
+            next_offset=behind,
+        )
+
+    def _ends(self) -> list[int]:
+        """The offset behind each batch."""
+        view = memoryview(self.data)
+        ends, position = [], 0
+        while len(view) - position >= _OLD_HEADER:
+            length = _PREFIX.unpack_from(view, position)[1]
+            if length <= 0:
+                break
+            end = position + _PREFIX.size + length
+            ends.append(span(view[position:end]).next_offset)
+            position = end
+        return ends
+
+
+def wanted(records: Records, stop: int | None) -> int:
+    """How many of the records lie before `stop`."""
+    if stop is None:
+        return len(records)
+    low, high = 0, len(records)
+    while low < high:
+        middle = (low + high) // 2
+        if records[middle].offset < stop:
+            low = middle + 1
+        else:
+            high = middle
+    return low

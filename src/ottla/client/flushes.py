@@ -1,0 +1,43 @@
+"""Flush: waits for the batches that existed when it began, and for no others."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ottla.client.producer_batch import ProducerBatch
+
+
+class Flush:
+    """Counts what is left; `done` when that is nothing. Topics that are not known yet count as one each."""
+
+    def __init__(self) -> None:
+        self.left = 0
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._is_complete = False
+
+    def watch(self, batch: ProducerBatch) -> None:
+        self.left += 1
+        batch.listeners.append(self)
+
+    def hold(self) -> None:
+        """Something will become batches later."""
+        self.left += 1
+
+    def release(self) -> None:
+        self.left -= 1
+        self._check()
+
+    def complete(self) -> None:
+        """Everything to wait for has been named."""
+        self._is_complete = True
+        self._check()
+
+    def on_split(self, parts: int) -> None:
+        self.left += parts - 1
+
+    def on_done(self, batch: ProducerBatch, base_offset: int, error: BaseException | None) -> None:
+        self.release()
+
+    def _check(self) -> None:
+        if self._is_complete and self.left == 0 and not self.done.done():
+            self.done.set_result(None)

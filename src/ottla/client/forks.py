@@ -1,0 +1,42 @@
+"""A forked child has its parent's client in memory, but neither its threads nor a right to its connections.
+
+Whoever must know registers with `on_fork`; nothing is asked per call, so that it costs nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Protocol
+from weakref import WeakKeyDictionary
+
+from ottla.errors import ForkedError
+
+
+class Forkable(Protocol):
+    """Who wants to know that it is a copy now."""
+
+    def forked(self) -> None:
+        """Called in the child, before any of its own code runs."""
+
+
+_clients: WeakKeyDictionary[Forkable, None] = WeakKeyDictionary()
+
+
+def on_fork(client: Forkable) -> None:
+    """Has `client.forked()` called in every child that is forked while the client lives."""
+    _clients[client] = None
+
+
+def forked_error() -> ForkedError:
+    return ForkedError(
+        "this client belongs to the process that this one was forked from; its connections cannot be shared: "
+        "make a new client after the fork"
+    )
+
+
+def _tell_all() -> None:
+    for client in list(_clients):
+        client.forked()
+
+
+os.register_at_fork(after_in_child=_tell_all)

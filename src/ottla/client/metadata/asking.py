@@ -1,0 +1,158 @@
+"""Whom to ask for metadata: one broker after the other until one answers, and the bootstrap servers when none does.
+
+Kafka's clients begin again with the bootstrap servers (KIP-899, KIP-1102) when no known broker can be reached, when
+metadata_recovery_rebootstrap_trigger_ms pass without an answer, and when a broker tells them to. As long as there
+are others to ask, a broker has a few seconds, so that one which hangs does not hold everybody up; the last one has
+request_timeout_ms, so that slow brokers are heard.
+
+Not here: what is asked, and what becomes of the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from ottla.client.broker import Broker
+from ottla.client.brokers import Brokers, no_brokers_error
+from ottla.client.deadline import Deadline, DeadlinePassed
+from ottla.client.metadata.tracked import Question
+from ottla.client.purposes import Purpose
+from ottla.config import ClientConfig
+from ottla.errors import (
+    KafkaError,
+    NoBrokersError,
+    ProtocolError,
+    RebootstrapRequiredError,
+    RequestTimeoutError,
+    raise_for_code,
+)
+from ottla.runtime import Clock
+from ottla.wire.messages import MetadataRequest, MetadataResponse
+
+_log = logging.getLogger("ottla.client.metadata")
+
+_T = TypeVar("_T")
+
+PATIENCE: Final = 5.0
+"""Seconds for a broker that is not the last one to ask: for connecting, ApiVersions and the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a broker said, to which question, in which version."""
+
+    question: Question
+    response: MetadataResponse
+    version: int
+
+
+class Asking:
+    """Asks for metadata on behalf of the loop and of admin calls; both may be at it at the same time."""
+
+    def __init__(self, config: ClientConfig, clock: Clock, brokers: Brokers) -> None:
+        self._rebootstraps = config.metadata_recovery_strategy == "rebootstrap"
+        self._trigger = config.metadata_recovery_rebootstrap_trigger_ms / 1000
+        self._most = config.request_timeout_ms / 1000
+        self._clock = clock
+        self._brokers = brokers
+        self._failing_since: float | None = None
+        # Whoever did not answer the last time is asked last.
+        self._silent: dict[tuple[str, int], None] = {}
+        self._tried: dict[tuple[str, int], tuple[Broker, Exception]] = {}
+
+    def error(self) -> NoBrokersError | None:
+        """Why nobody has answered since the last one that did; None if nobody has failed."""
+        if not self._tried:
+            return None
+        what = "asking for metadata (see bootstrap_servers, and the brokers' advertised.listeners)"
+        return no_brokers_error(what, list(self._tried.values()))
+
+    async def first_answer(self, attempt: Callable[[Broker], Coroutine[Any, Any, _T]]) -> _T:
+        """What `attempt` returns for the first broker for which it does; NoBrokersError when all have failed."""
+        waiting = self._in_order()
+        while waiting:
+            broker = waiting.pop(0)
+            try:
+                limit = min(self._most, PATIENCE) if waiting else self._most
+                answer = await self._bounded(broker, attempt(broker), limit)
+            except (KafkaError, OSError) as error:
+                begins_again = self._failed(broker, error)
+                if begins_again or (not waiting and self._begins_again("no known broker answers")):
+                    waiting = self._in_order()
+            else:
+                self._answered(broker)
+                return answer
+        raise self.error() or NoBrokersError("asking for metadata: there is no broker to ask")
+
+    async def _bounded(self, broker: Broker, attempt: Coroutine[Any, Any, _T], limit: float) -> _T:
+        # Cancelled, not closed: others may have requests under way over the same connection.
+        deadline = Deadline(self._clock, limit)
+        try:
+            return await deadline.bound(attempt)
+        except DeadlinePassed:
+            raise RequestTimeoutError(
+                f"{broker} has not answered within {deadline.seconds:g} seconds"
+            ) from None
+
+    def _in_order(self) -> list[Broker]:
+        return sorted(self._brokers.candidates(), key=lambda broker: _address(broker) in self._silent)
+
+    def _failed(self, broker: Broker, error: Exception) -> bool:
+        """Notes why; whether the known brokers were given up for the bootstrap servers."""
+        _log.debug("%s does not answer a request for metadata: %s", broker, error)
+        now = self._clock.monotonic()
+        self._tried[_address(broker)] = (broker, error)
+        self._silent[_address(broker)] = None
+        if self._failing_since is None:
+            self._failing_since = now
+        if isinstance(error, RebootstrapRequiredError):
+            return self._begins_again(f"{broker} asks for it")
+        if now - self._failing_since > self._trigger:
+            return self._begins_again(f"no metadata came for {now - self._failing_since:.0f} seconds")
+        return False
+
+    def _begins_again(self, why: str) -> bool:
+        if not self._rebootstraps or not self._brokers.known():
+            return False
+        _log.info("begins again with the bootstrap servers: %s", why)
+        self._failing_since = None
+        self._brokers.rebootstrap()
+        return True
+
+    def _answered(self, broker: Broker) -> None:
+        self._failing_since = None
+        self._silent.pop(_address(broker), None)
+        self._tried.clear()
+
+
+async def put(broker: Broker, questions: Callable[[], Sequence[Question]]) -> list[Answer]:
+    """Asks a broker; `questions` is called when the connection is there, so that it knows the latest."""
+    connection = await broker.connection(Purpose.GENERAL)
+    version = connection.version(MetadataRequest)
+    asked = questions()
+    responses = await asyncio.gather(
+        *[connection.submit(question.request(version), version) for question in asked]
+    )
+    return [
+        Answer(question, _checked(response, broker), version)
+        for question, response in zip(asked, responses, strict=True)
+    ]
+
+
+def _checked(response: object, broker: Broker) -> MetadataResponse:
+    if not isinstance(response, MetadataResponse):
+        raise ProtocolError(f"{broker} answers a request for metadata with {type(response).__name__}")
+    raise_for_code(response.error_code, broker=broker.node_id)
+    if not response.brokers:
+        # A broker that has just started and knows nothing yet; Kafka's clients ignore its answer, too.
+        raise KafkaError(f"{broker} knows no brokers yet, not even itself")
+    return response
+
+
+def _address(broker: Broker) -> tuple[str, int]:
+    """Seeds and nodes may be the same broker."""
+    return broker.host, broker.port

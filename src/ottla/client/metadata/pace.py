@@ -1,0 +1,95 @@
+"""When metadata is asked for next: a state machine over triggers, answers and failures; time comes in as a number.
+
+Four things make a request due: an immediate trigger (now), a lazy one (min age after the last answer), an answer
+with troubles (quickly, about every 250 ms and at most 8 times for the same troubles, then every min age), and age
+(max age after the last answer). After a failure only the back-off counts, however many triggers come.
+
+Invariant: a trigger that comes before a request is sent is answered by it; one that comes later leads to one more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+from typing import Final
+
+from ottla.client.backoff import Backoff
+from ottla.runtime import Random
+
+QUICK_RETRY: Final = 0.25
+"""Seconds; an election or the creation of a topic is over after one or two of them."""
+QUICK_RETRIES: Final = 8
+_JITTER: Final = 0.2
+
+
+class Pace:
+    """Ages in seconds; `backoff` is for failures, in seconds too."""
+
+    def __init__(self, min_age: float, max_age: float, backoff: Backoff, random: Random) -> None:
+        self._min_age = min_age
+        self._max_age = max_age
+        self._backoff = backoff
+        self._random = random
+        self._answered_at = -inf
+        self._aged_at = inf
+        self._now = False
+        self._soon = False
+        self._retry_at = inf
+        self._quick_left = QUICK_RETRIES
+        self._troubles: dict[str, None] = {}
+        self._failures = 0
+        self._failed_until = -inf
+
+    @property
+    def is_failing(self) -> bool:
+        return self._failures > 0
+
+    def begin(self, now: float) -> None:
+        """Nothing is due yet, unless somebody has asked already; but age counts from here."""
+        self._aged_at = now + self._max_age
+
+    def trigger(self) -> None:
+        """Not before min age has passed."""
+        self._soon = True
+
+    def trigger_now(self) -> None:
+        self._now = True
+
+    def sent(self) -> None:
+        """What was wanted so far is under way."""
+        self._now = self._soon = False
+        self._retry_at = inf
+
+    def answered(self, now: float, troubles: Iterable[str]) -> None:
+        """An answer is applied; `troubles` are why it should be asked for again soon."""
+        self._answered_at = now
+        self._aged_at = now + self._max_age
+        self._failures = 0
+        self._failed_until = -inf
+        known, self._troubles = self._troubles, dict.fromkeys(troubles)
+        if not self._troubles:
+            self._retry_at = inf
+            return
+        if any(trouble not in known for trouble in self._troubles):
+            self._quick_left = QUICK_RETRIES
+        self._retry_at = now + self._retry_delay()
+
+    def failed(self, now: float) -> None:
+        """Nobody answered; it is tried again, because whatever wanted it still does."""
+        self._failed_until = now + self._backoff.delay(self._failures)
+        self._failures += 1
+
+    def due(self, now: float) -> float:
+        """When to ask, a time that may have passed already."""
+        if self._failures:
+            return self._failed_until
+        if self._now:
+            return now
+        lazily = self._answered_at + self._min_age if self._soon else inf
+        return min(lazily, self._retry_at, self._aged_at)
+
+    def _retry_delay(self) -> float:
+        if self._quick_left == 0:
+            return self._min_age
+        self._quick_left -= 1
+        return QUICK_RETRY * self._random.uniform(1 - _JITTER, 1 + _JITTER)

@@ -1,0 +1,143 @@
+"""What a client is made of, put together and taken apart in order.
+
+    brokers      connections, by broker and purpose
+    metadata     who leads what
+    producer     records out; consumers bring records in
+    requests     everything else that is asked; admin is built on it
+    metrics      what happened; telemetry pushes it to brokers that ask
+
+Invariant: closing ends in bounded time, and each step of it is taken whatever becomes of the one before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+from ottla.client.admin import AsyncAdmin
+from ottla.client.brokers import Brokers
+from ottla.client.consumer import AsyncConsumer
+from ottla.client.metadata import Metadata
+from ottla.client.metrics import Metrics
+from ottla.client.partitioners import Partitioner
+from ottla.client.producer import Producer
+from ottla.client.requests import Requests
+from ottla.client.subscription import Subscription
+from ottla.client.tasks import Tasks
+from ottla.client.telemetry import Telemetry
+from ottla.config import ClientConfig
+from ottla.errors import KafkaError
+from ottla.hooks import Hooks, ProducerInterceptor
+from ottla.runtime import Runtime
+from ottla.serde import Serialize
+
+_logger = logging.getLogger("ottla.client")
+
+Wake: TypeAlias = Callable[[Callable[[], object]], None]
+Wait: TypeAlias = Callable[[Any, float | None], None]
+
+
+class Parts:
+    """The parts of one client; made on its loop."""
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        runtime: Runtime,
+        *,
+        hooks: Iterable[object],
+        partitioner: Partitioner,
+        key_serializer: Serialize | None,
+        value_serializer: Serialize | None,
+        interceptors: Sequence[ProducerInterceptor],
+        wake: Wake | None,
+        wait: Wait | None,
+    ) -> None:
+        asyncio.get_running_loop()  # a RuntimeError here is clearer than one of its parts
+        self._config = config
+        self._runtime = runtime
+        self._wake = wake
+        self.metrics = Metrics(runtime.clock)
+        self.hooks = Hooks([self.metrics, *hooks])
+        self._tasks = Tasks()
+        self._brokers = Brokers(config, runtime, self.hooks, self._tasks)
+        self.metadata = Metadata(config, runtime, self.hooks, self._brokers, self._tasks)
+        self.producer = Producer(
+            config,
+            runtime,
+            self.hooks,
+            self._brokers,
+            self.metadata,
+            self._tasks,
+            partitioner=partitioner,
+            key_serializer=key_serializer,
+            value_serializer=value_serializer,
+            interceptors=interceptors,
+            wake=wake,
+            wait=wait,
+        )
+        self.requests = Requests(config, runtime, self._brokers, self.metadata, self._tasks)
+        self.admin = AsyncAdmin(self.requests, self.metadata, config, runtime)
+        self._telemetry = Telemetry(config, runtime, self._brokers, self._tasks, self.metrics)
+        self._consumers: dict[AsyncConsumer, int] = {}
+        self.metrics.watch_buffer(
+            lambda: self.producer.buffered_records, lambda: self.producer.buffered_bytes, config.buffer_memory
+        )
+        self._telemetry.start()
+        self.metadata.start()
+
+    def consumer(self, subscription: Subscription, **options: Any) -> AsyncConsumer:
+        """A new consumer. The first one has lane 0, those beside it the lowest that is free."""
+        taken = list(self._consumers.values())
+        lane = next(number for number in range(len(taken) + 1) if number not in taken)
+        consumer = AsyncConsumer(
+            self._config,
+            self._runtime,
+            self.hooks,
+            self._brokers,
+            self.metadata,
+            self._tasks,
+            lane=lane,
+            subscription=subscription,
+            wake=self._wake,
+            on_ended=self._forget,
+            **options,
+        )
+        self._consumers[consumer] = lane
+        self.metrics.watch_lag(consumer.lag)
+        return consumer
+
+    def _forget(self, consumer: AsyncConsumer) -> None:
+        self._consumers.pop(consumer, None)
+        self.metrics.unwatch_lag(consumer.lag)
+
+    async def close(self, timeout: float) -> None:
+        first: BaseException | None = None
+        consumers = [consumer.close for consumer in reversed(self._consumers)]
+        steps: list[Callable[[], Awaitable[None]]] = [
+            *consumers,
+            lambda: self.producer.close(timeout),
+            self._telemetry.close,
+            self.metadata.close,
+            self._brokers.close,
+            self._tasks.close,
+        ]
+        for step in steps:
+            try:
+                await step()
+            except KafkaError as error:
+                first = first or error
+            except BaseException as error:  # noqa: BLE001
+                # Cancelled, or a bug: what is open must be closed all the same, and this is what the caller sees.
+                _logger.debug("closing goes on after %r", error)
+                first = error
+        if (tell := self.hooks.on_client_closed) is not None:
+            tell()
+        if first is not None:
+            raise first
+
+    def forked(self, error: KafkaError) -> None:
+        """In a forked child: whatever is called must raise, and nothing may touch the connections."""
+        self.producer.forked(error)

@@ -1,0 +1,487 @@
+"""Producer: from `produce()` to the receipt. It puts together topics, RecBufs, sinks and the native accumulator.
+
+Who owns what. The appending side, any thread: `produce`, the dicts that it looks into, and everything behind the
+native locks (buffers, held records, partitioners). The loop: everything else. The loop is called only when there is
+something new for it, a buffer that was empty or a batch that became full, and once for all of those that come
+before it gets there: `_on_wake` notes the buffer, `_attend` looks at what was noted.
+
+Invariants: a record that `produce` took ends as delivered or failed, whatever happens; records of one partition are
+sent in the order in which they were appended; and after `close` no timer and no callback of ours is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from ottla.client.batch_delivery import BatchDelivery
+from ottla.client.brokers import Brokers
+from ottla.client.flushes import Flush
+from ottla.client.metadata import ClusterView, Metadata
+from ottla.client.outcomes import Outcomes
+from ottla.client.partitioners import LeaderLatency, Partitioner, TopicPartitioner
+from ottla.client.produce_columns import ColumnsProducer
+from ottla.client.produce_settings import ProduceSettings
+from ottla.client.producer_batch import ProducerBatch
+from ottla.client.producer_id import ProducerIds
+from ottla.client.recbuf import RecBuf
+from ottla.client.record_path import Append, RecordPath
+from ottla.client.schedule import DrainSchedule
+from ottla.client.sink import Sink, SinkParts
+from ottla.client.tasks import Tasks
+from ottla.client.topic_producer import TopicParts, TopicProducer
+from ottla.client.waiting import within
+from ottla.config import ClientConfig
+from ottla.errors import AbortedError, ApiTimeoutError, ClientClosedError, DeliveryTimeoutError, KafkaError
+from ottla.hooks import Hooks, ProducerInterceptor
+from ottla.runtime import Runtime, SystemClock, Timer
+from ottla.serde.calls import Serialize
+from ottla.wire.batches import BATCH_OVERHEAD
+from ottla.wire.records import Accumulator, BufferFull, Delivery, NoSuchPartition, RecordBuffer
+
+_logger = logging.getLogger("ottla.client.producer")
+
+_SWEEPS: Final = 20
+"""Within a delivery timeout; a record is given up at most a twentieth of it too late."""
+_MOST_BETWEEN_SWEEPS: Final = 1.0
+
+
+class Producer:
+    """The produce path of a client."""
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        runtime: Runtime,
+        hooks: Hooks,
+        brokers: Brokers,
+        metadata: Metadata,
+        tasks: Tasks,
+        *,
+        partitioner: Partitioner,
+        key_serializer: Serialize | None = None,
+        value_serializer: Serialize | None = None,
+        interceptors: Sequence[ProducerInterceptor] = (),
+        wake: Callable[[Callable[[], object]], object] | None = None,
+        wait: Callable[[Any, float | None], object] | None = None,
+    ) -> None:
+        """`wake(function)` has a function called on the loop, from any thread; without it all is one thread.
+
+        `wait(delivery, timeout)` blocks until a receipt is done, or raises.
+        """
+        self._runtime = runtime
+        self._clock = runtime.clock
+        self._metadata = metadata
+        self._wake = wake
+        self._partitioner = partitioner
+        self._settings = settings = ProduceSettings.of(config, runtime.random)
+        self._accumulator = self._new_accumulator(config, wait)
+        self._recbufs: dict[RecordBuffer, RecBuf] = {}
+        self._topics: dict[str, TopicProducer] = {}
+        self._sinks: dict[int, Sink] = {}
+        self._outcomes = Outcomes(hooks, self._clock)
+        self._schedule = DrainSchedule(self._clock, settings.linger)
+        latency = LeaderLatency(config.partitioner_availability_timeout_ms / 1000)
+        ids = ProducerIds(
+            brokers, tasks, self._clock, settings.backoff, on_loaded=self._drain_all, on_fatal=self._fail_all
+        )
+        self._sink_parts = SinkParts(
+            settings, runtime, brokers, metadata, tasks, ids, self._schedule, self._outcomes, latency
+        )
+        self._topic_parts = TopicParts(
+            self._accumulator,
+            latency,
+            self._new_partitioner,
+            self._new_recbuf,
+            self._sink,
+            self._schedule.consider,
+        )
+        # What the appending side looks into: how to append to a topic, as it is and through the record path.
+        self._appends: dict[str, Append] = {}
+        self._path = RecordPath(key_serializer, value_serializer, interceptors, hooks, self._find)
+        self._entries: dict[str, Append] = {} if self._path.is_needed else self._appends
+        self._columns = ColumnsProducer(
+            settings,
+            runtime,
+            self._accumulator,
+            self._path,
+            partitioner.columns_mode(),
+            self._schedule,
+            self.space,
+            wait,
+        )
+        self._noted: deque[RecordBuffer] = deque()
+        self._is_called = False
+        self._is_hurrying = False
+        self._sweeper: Timer | None = None
+        self._sweep_every = min(settings.delivery_timeout / _SWEEPS, _MOST_BETWEEN_SWEEPS)
+        self._is_closed = False
+        metadata.add_listener(self)
+
+    def _new_accumulator(
+        self, config: ClientConfig, wait: Callable[[Any, float | None], object] | None
+    ) -> Accumulator:
+        # The system's clock is read natively. Any other is a function; not for appending threads, where there is
+        # no running loop to ask.
+        native = isinstance(self._clock, SystemClock) or self._wake is not None
+        most = max(config.buffer_memory, BATCH_OVERHEAD + 1)
+        return Accumulator(
+            batch_size=max(min(config.max_batch_bytes, most), BATCH_OVERHEAD + 1),
+            max_bytes=most,
+            max_records=max(config.max_buffered_records, 0),
+            max_record_size=max(config.max_request_size, BATCH_OVERHEAD + 1),
+            clock=None if native else lambda: int(self._clock.time() * 1000),
+            monotonic=None if native else self._clock.monotonic,
+            wake=self._on_wake,
+            wait=wait,
+            urge=self._on_urge,
+        )
+
+    # The appending side: any thread
+
+    def produce(
+        self,
+        topic: str,
+        value: Any,
+        key: Any = None,
+        headers: Any = None,
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> Delivery:
+        """Appends one record and gives its receipt. Never waits: BufferFull says that there is no room."""
+        try:
+            append = self._entries[topic]
+        except KeyError:
+            append = self._entry(topic)
+        try:
+            return append(key, value, headers, partition, timestamp)
+        except BufferFull:
+            self._call(self._hurry_all)
+            raise
+        except NoSuchPartition:
+            # Partitions may have been added; for the next record, as this one was for what is known.
+            self._call(partial(self._metadata.refresh, f"a partition of {topic} is not known"))
+            raise
+
+    def _entry(self, topic: str) -> Append:
+        """The first record of a topic."""
+        append = self._find(topic)
+        if self._entries is not self._appends:
+            append = self._entries.setdefault(topic, partial(self._path.produce, topic))
+        return append
+
+    def _find(self, topic: str) -> Append:
+        append = self._appends.get(topic)
+        return self._open(topic).held.append if append is None else append
+
+    def _open(self, topic: str) -> TopicProducer:
+        """A topic that nothing is known of yet: its records are held, and the loop asks for it."""
+        if not isinstance(topic, str):
+            raise TypeError(f"topic must be a str, not {type(topic).__name__}")
+        if self._is_closed:
+            raise ClientClosedError
+        opened = TopicProducer(topic, self._topic_parts)
+        known = self._topics.setdefault(topic, opened)
+        if known is opened:
+            self._appends[topic] = opened.held.append
+            self._call(partial(self._ask_for, topic))
+        return known
+
+    def _call(self, function: Callable[[], object]) -> None:
+        if self._wake is None:
+            function()
+        else:
+            self._wake(function)
+
+    def _on_wake(self, buffer: RecordBuffer, full: bool) -> None:
+        self._noted.append(buffer)
+        # Noted before it is looked at; the loop clears the flag before it looks at what was noted.
+        if not self._is_called:
+            self._is_called = True
+            self._call(self._attend)
+
+    def _on_urge(self, topic: str, partition: int) -> None:
+        self._call(partial(self._hurry, topic, partition))
+
+    def on_space(self, callback: Callable[[], object]) -> None:
+        """Calls it once, on the loop, when memory has been freed. Call this first, then try to produce once more."""
+        self._outcomes.on_space(callback)
+
+    @property
+    def buffered_records(self) -> int:
+        """Records that are neither delivered nor failed."""
+        return self._accumulator.used_records
+
+    @property
+    def buffered_bytes(self) -> int:
+        """The memory that they take."""
+        return self._accumulator.used_bytes
+
+    # Back-pressure and tables: the loop
+
+    async def space(self) -> None:
+        """Until some memory has been freed; who comes first is woken first."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.on_space(lambda: None if waiter.done() else waiter.set_result(None))
+        self._hurry_all()
+        await waiter
+
+    async def produce_batch(
+        self, topic: str, table: Any, *, partition: int | None = None, timestamp: int | None = None
+    ) -> BatchDelivery:
+        """Appends a table, in slices if it is large; returns when the last one is in the buffer."""
+        if self._is_closed:
+            raise ClientClosedError
+        return await self._columns.produce(topic, table, self._known, partition, timestamp)
+
+    async def _known(self, topic: str) -> TopicProducer:
+        """The topic, with its partitions."""
+        opened = self._topics.get(topic) or self._open(topic)
+        if opened.appender is None:
+            await self._metadata.wait(
+                lambda view: True if opened.appender is not None or opened.failure is not None else None,
+                self._settings.max_block,
+                what=f"the partitions of topic {topic}",
+            )
+        if opened.failure is not None:
+            raise opened.failure
+        return opened
+
+    # Events, on the loop
+
+    def _attend(self) -> None:
+        self._is_called = False
+        while self._noted:
+            recbuf = self._recbufs.get(self._noted.popleft())
+            if recbuf is not None:
+                self._schedule.consider(recbuf)
+        self._sweep_later()
+
+    def _ask_for(self, topic: str) -> None:
+        if not self._is_closed:
+            self._metadata.track(topic, create=True)
+            self._sweep_later()
+            if topic in self._metadata.view.topics:
+                # Somebody else tracks it: there may be no update for long.
+                self._update(topic, self._metadata.view)
+
+    def on_metadata(self, view: ClusterView) -> Iterable[str]:
+        for name in list(self._topics):
+            self._update(name, view)
+        return ()
+
+    def _update(self, name: str, view: ClusterView) -> None:
+        topic = self._topics[name]
+        error = topic.on_metadata(view.topics.get(name))
+        if topic.appender is not None:
+            self._appends[name] = topic.appender.append
+        if error is not None:
+            self._fail_topic(topic, error)
+
+    def _hurry(self, topic: str, number: int) -> None:
+        known = self._topics.get(topic)
+        if known is not None and 0 <= number < len(known.recbufs):
+            recbuf = known.recbufs[number]
+            if recbuf.buffer.records:
+                recbuf.is_hurried = True
+                self._schedule.consider(recbuf)
+
+    def _hurry_all(self) -> None:
+        """No room is left: nothing lingers."""
+        for recbuf in self._recbufs.values():
+            if recbuf.buffer.records:
+                recbuf.is_hurried = True
+                self._schedule.consider(recbuf)
+
+    def _drain_all(self) -> None:
+        for sink in self._sinks.values():
+            sink.drain_soon()
+
+    def _sink(self, node_id: int) -> Sink:
+        sink = self._sinks.get(node_id)
+        if sink is None:
+            sink = self._sinks[node_id] = Sink(node_id, self._sink_parts)
+        return sink
+
+    def _new_partitioner(self, topic: str) -> TopicPartitioner:
+        return self._partitioner.for_topic(
+            topic, batch_size=self._settings.max_batch_bytes, random=self._runtime.random
+        )
+
+    def _new_recbuf(self, topic: str, number: int) -> RecBuf:
+        settings = self._settings
+        buffer = self._accumulator.buffer(topic, number)
+        recbuf = self._recbufs[buffer] = RecBuf(
+            buffer,
+            linger=settings.linger,
+            max_in_flight=settings.max_in_flight,
+            is_idempotent=settings.is_idempotent,
+        )
+        return recbuf
+
+    # Giving up
+
+    def _sweep_later(self) -> None:
+        if self._sweeper is None and not self._is_closed:
+            self._sweeper = self._clock.call_later(self._sweep_every, self._sweep)
+
+    def _sweep(self) -> None:
+        """Gives up what is older than the delivery timeout; goes on for as long as there is something."""
+        self._sweeper = None
+        opened_before = self._clock.monotonic() - self._settings.delivery_timeout
+        for topic in list(self._topics.values()):
+            held_since = topic.held.opened_at
+            if held_since is not None and held_since < opened_before:
+                self._fail_topic(topic, self._timed_out(topic.name, None, topic.last_error, False))
+            for recbuf in topic.recbufs:
+                for batch in recbuf.expired(opened_before):
+                    error = self._timed_out(
+                        recbuf.topic, recbuf.partition, batch.last_error, batch.may_be_stored
+                    )
+                    self._give_up(recbuf, [batch], error)
+        if self._accumulator.used_records or any(not recbuf.is_empty for recbuf in self._recbufs.values()):
+            self._sweep_later()
+
+    def _timed_out(
+        self, topic: str, number: int | None, cause: BaseException | None, may_be_stored: bool
+    ) -> DeliveryTimeoutError:
+        where = topic if number is None else f"{topic}-{number}"
+        known = "it may be stored all the same" if may_be_stored else "it is not stored"
+        why = cause or self._metadata.failure() or self._sink_parts.ids.last_error
+        reason = f"; the last error was: {why}" if why is not None else ""
+        error = DeliveryTimeoutError(
+            f"a record for {where} was not delivered within delivery_timeout_ms="
+            f"{self._settings.delivery_timeout * 1000:.0f}, and {known}{reason}",
+            may_be_stored=may_be_stored,
+        )
+        error.__cause__ = why
+        return error
+
+    def _give_up(self, recbuf: RecBuf, batches: Sequence[ProducerBatch], error: KafkaError) -> None:
+        # From the end: what is certainly not stored gives its sequence numbers back that way.
+        for batch in reversed(batches):
+            recbuf.give_up(batch)
+        for batch in batches:
+            self._outcomes.failed(batch, error)
+        self._schedule.consider(recbuf)
+
+    def _fail_topic(self, topic: TopicProducer, error: KafkaError) -> None:
+        """It does not exist, or is not ours to write to. What may be stored waits on for its answer."""
+        _logger.warning("records for %s cannot be delivered: %s", topic.name, error)
+        if topic.appender is None:
+            # Whatever is produced to it next begins anew, and asks again.
+            self._appends.pop(topic.name, None)
+            self._entries.pop(topic.name, None)
+            del self._topics[topic.name]
+            self._metadata.untrack(topic.name)
+            self._fail_held(topic, error)
+        for recbuf in topic.recbufs:
+            recbuf.cut()
+            self._give_up(recbuf, [batch for batch in recbuf.batches if not batch.may_be_stored], error)
+
+    def _fail_held(self, topic: TopicProducer, error: KafkaError) -> int:
+        records = topic.held.records
+        if records:
+            self._outcomes.count_failed(records, error)
+        topic.fail_held(error)
+        self._outcomes.space_freed()
+        return records
+
+    def _fail_all(self, error: BaseException) -> None:
+        """No producer id will ever come: every record has this error."""
+        for recbuf in self._recbufs.values():
+            recbuf.cut()
+            batches = list(recbuf.batches)
+            for batch in reversed(batches):
+                recbuf.give_up(batch)
+            for batch in batches:
+                self._outcomes.failed(batch, error)
+
+    def abort_buffered(self) -> int:
+        """Fails every record that no request has been sent with; how many there were."""
+        aborted = 0
+        error = AbortedError("the record was aborted before it was sent, and is not stored")
+        for topic in list(self._topics.values()):
+            if topic.appender is None:
+                aborted += topic.held.records
+                self._fail_topic(topic, error)
+            for recbuf in topic.recbufs:
+                recbuf.cut()
+                batches = [batch for batch in recbuf.batches if not batch.may_be_stored]
+                aborted += sum(batch.encoded.count for batch in batches)
+                self._give_up(recbuf, batches, error)
+        return aborted
+
+    # The end
+
+    async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  of the runtime's clock
+        """Until everything produced before is delivered or failed; DeliveryError if records have failed since."""
+        await self._flush(timeout)
+        self._outcomes.raise_failures()
+
+    async def _flush(self, timeout: float | None) -> None:  # noqa: ASYNC109
+        flush = Flush()
+        for topic in list(self._topics.values()):
+            topic.flush(flush)
+        flush.complete()
+        if timeout is None:
+            await flush.done
+            return
+        try:
+            await within(self._clock, timeout, _done(flush))
+        except TimeoutError:
+            raise ApiTimeoutError(
+                f"flush waited {timeout:g} seconds, and {flush.left} batches are still under way; they are tried "
+                f"until delivery_timeout_ms={self._settings.delivery_timeout * 1000:.0f}"
+            ) from None
+
+    async def close(self, timeout: float) -> None:  # noqa: ASYNC109  of the runtime's clock
+        """Takes no more records, waits for those that are there, and fails what is left after `timeout` seconds.
+
+        DeliveryError if records have failed since the last flush.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._accumulator.close(ClientClosedError())
+        try:
+            await self._flush(timeout)
+        except ApiTimeoutError as error:
+            _logger.warning("the producer is closed with records left: %s", error)
+        finally:
+            self._end()
+        self._outcomes.raise_failures()
+
+    def _end(self) -> None:
+        for topic in list(self._topics.values()):
+            if topic.appender is None:
+                self._fail_held(topic, AbortedError("the client was closed before the topic was known"))
+            for recbuf in topic.recbufs:
+                recbuf.cut()
+                for batch in list(recbuf.batches):
+                    self._abort(recbuf, batch)
+        for sink in self._sinks.values():
+            sink.close()
+        self._schedule.close()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        self._metadata.remove_listener(self)
+
+    def _abort(self, recbuf: RecBuf, batch: ProducerBatch) -> None:
+        stored = batch.may_be_stored
+        known = "it may be stored" if stored else "it is not stored"
+        error = AbortedError(
+            f"the client was closed before a record for {recbuf.topic}-{recbuf.partition} was delivered: {known}",
+            may_be_stored=stored,
+        )
+        error.__cause__ = batch.last_error
+        recbuf.give_up(batch)
+        self._outcomes.failed(batch, error)
+
+
+async def _done(flush: Flush) -> None:
+    await flush.done

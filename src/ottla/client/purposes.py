@@ -1,0 +1,48 @@
+"""What a connection is for: up to five per broker, so that nothing waits behind what is slower than itself.
+
+A broker answers the requests of a connection one after the other. A fetch may wait for data, a JoinGroup for the
+whole group, the creation of a topic for its replicas: none of them must hold up a heartbeat or a batch.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from ottla.wire import Message
+from ottla.wire.messages import (
+    FetchRequest,
+    JoinGroupRequest,
+    ProduceRequest,
+    ShareFetchRequest,
+    SyncGroupRequest,
+)
+
+
+class Purpose(Enum):
+    """The kinds of connections to one broker."""
+
+    PRODUCE = "produce"
+    FETCH = "fetch"
+    GROUP = "group"
+    """What waits for the other members of a group: JoinGroup and SyncGroup. Heartbeats are not among it."""
+    SLOW = "slow"
+    """What may wait for other brokers, up to a timeout that the request itself names."""
+    GENERAL = "general"
+
+
+_BY_API: Final = {
+    ProduceRequest.API_KEY: Purpose.PRODUCE,
+    FetchRequest.API_KEY: Purpose.FETCH,
+    ShareFetchRequest.API_KEY: Purpose.FETCH,
+    JoinGroupRequest.API_KEY: Purpose.GROUP,
+    SyncGroupRequest.API_KEY: Purpose.GROUP,
+}
+
+
+def purpose_of(request: Message) -> Purpose:
+    """The connection that a request goes over."""
+    purpose = _BY_API.get(request.API_KEY)
+    if purpose is None:
+        purpose = Purpose.SLOW if "timeout_ms" in request.FIELDS else Purpose.GENERAL
+    return purpose

@@ -1,0 +1,305 @@
+"""Session: everything of a consumer that runs on the loop: its cursors, sources and lookups, and their workers.
+
+A session is started and stopped. Stopping has an order, and each step needs the one before it:
+
+    1. cancel the workers, fetches and lookups alike
+    2. refuse new ones
+    3. wait until every worker has ended
+    4. reset the fetch sessions: brokers may or may not have seen the last requests
+    5. discard what is buffered: cursors go back to before it
+    6. what was still being looked up stays pending, for the next session
+
+Which partitions there are is assignment.py's; what the user sees is reader.py's.
+
+Invariant: a cursor is in the source of its `fetch_node`, or in none while it has no leader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.client.alarm import Alarm
+from ottla.client.backoff import Backoff
+from ottla.client.cursor import Cursor, State
+from ottla.client.fetch_queue import Failure, FetchQueue
+from ottla.client.fetched import FetchedPartition
+from ottla.client.offset_lookup import Goal, Lookup, OffsetLookups
+from ottla.client.source import Source
+from ottla.client.starts import EARLIEST, LATEST, Place, reset_place
+from ottla.client.topic_partition import TopicPartition
+from ottla.errors import KafkaError, OffsetOutOfRangeError
+
+if TYPE_CHECKING:
+    from ottla.client.brokers import Brokers
+    from ottla.client.metadata import Metadata
+    from ottla.client.tasks import Tasks
+    from ottla.config import ClientConfig
+    from ottla.hooks import Hooks
+    from ottla.runtime import Runtime
+
+_logger = logging.getLogger("ottla.client.consumer")
+
+_READ_UNCOMMITTED: Final = 0
+_READ_COMMITTED: Final = 1
+
+
+class Session:
+    """One consumer's; lives as long as the consumer, started and stopped as what it reads changes."""
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        runtime: Runtime,
+        hooks: Hooks,
+        brokers: Brokers,
+        metadata: Metadata,
+        tasks: Tasks,
+        queue: FetchQueue,
+        lane: int,
+    ) -> None:
+        self.config = config
+        self.clock = runtime.clock
+        self.hooks = hooks
+        self.brokers = brokers
+        self.metadata = metadata
+        self.queue = queue
+        self.lane = lane
+        self.backoff = Backoff(
+            config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000, runtime.random
+        )
+        self.is_committed = config.isolation_level == "read_committed"
+        self.isolation_level = _READ_COMMITTED if self.is_committed else _READ_UNCOMMITTED
+        self.cursors: dict[TopicPartition, Cursor] = {}
+        self.is_bounded = False
+        """Whether the end of every partition is known once its lookup is done, so that reading can be complete."""
+        self.is_active = False
+        self._tasks = tasks
+        self._workers: dict[asyncio.Task[None], None] = {}
+        self._sources: dict[int, Source] = {}
+        self._placed: dict[TopicPartition, Source] = {}
+        self._troubled_since: dict[TopicPartition, float] = {}
+        self._watchers: list[asyncio.Future[None]] = []
+        self._lookups = OffsetLookups(self)
+
+    def now(self) -> float:
+        return self.clock.monotonic()
+
+    def alarm(self) -> Alarm:
+        return Alarm(self.clock)
+
+    # Starting and stopping
+
+    def start(self) -> None:
+        if self.is_active:
+            return
+        self.is_active = True
+        self.spawn(self._lookups.run(), "offset lookups")
+        for source in self._sources.values():
+            self.spawn(source.run(), f"source {source.node_id}")
+        for cursor in list(self.cursors.values()):
+            self.place(cursor)
+        if (tell := self.hooks.on_session_started) is not None:
+            tell()
+
+    async def stop(self) -> None:
+        if not self.is_active:
+            return
+        self.is_active = False
+        for worker in self._workers:
+            worker.cancel()
+        await asyncio.gather(*self._workers, return_exceptions=True)
+        for source in self._sources.values():
+            source.reset()
+        self._discard()
+        if (tell := self.hooks.on_session_stopped) is not None:
+            tell()
+
+    async def close(self) -> None:
+        await self.stop()
+        for source in self._sources.values():
+            source.end()
+
+    def _discard(self) -> None:
+        # From the back: the earliest part of a partition says where its cursor was.
+        for item in reversed(self.queue.discard()):
+            cursor = None if item.tp is None else self.cursors.get(item.tp)
+            if cursor is None or cursor.generation != item.generation:
+                continue
+            if isinstance(item, FetchedPartition):
+                cursor.rewind(item.offset, item.epoch_before)
+            elif item.on_taken is not None:
+                item.on_taken()
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """A worker of this session."""
+        if not self.is_active:
+            work.close()
+            return
+        worker = self._tasks.spawn(work, name)
+        self._workers[worker] = None
+        worker.add_done_callback(lambda done: self._workers.pop(done, None))
+
+    # Cursors
+
+    def add(self, cursor: Cursor, *lookups: Lookup) -> None:
+        """A partition that is read from now on, from where the lookups lead."""
+        self.cursors[cursor.tp] = cursor
+        self.queue.complete(False)
+        self._lookups.add(cursor, *lookups)
+
+    def remove(self, tp: TopicPartition) -> None:
+        cursor = self.cursors.pop(tp, None)
+        self._lookups.drop(tp)
+        self._troubled_since.pop(tp, None)
+        if cursor is not None:
+            cursor.finish()
+            self._displace(tp)
+        self.check_complete()
+
+    def seek(self, tp: TopicPartition, place: Place, generation: int) -> None:
+        """The user's will."""
+        cursor = self.cursors.get(tp)
+        if cursor is None:
+            return
+        self.queue.complete(False)
+        self._displace(tp)
+        cursor.generation = generation
+        cursor.clear_backoff()
+        self._lookups.seek(cursor, place)
+        self.check_complete()
+
+    def pause(self, tp: TopicPartition, paused: bool) -> None:
+        cursor = self.cursors.get(tp)
+        if cursor is not None:
+            cursor.paused = paused
+            self.place(cursor)
+
+    def place(self, cursor: Cursor) -> None:
+        """Puts a cursor where it belongs now, and has that source look at it."""
+        node = cursor.fetch_node(self.now())
+        source = self._placed.get(cursor.tp)
+        if source is None or source.node_id != node:
+            self._displace(cursor.tp)
+            if node < 0:
+                return
+            source = self._source(node)
+            source.cursors[cursor.tp] = cursor
+            self._placed[cursor.tp] = source
+        source.wake()
+
+    def _displace(self, tp: TopicPartition) -> None:
+        source = self._placed.pop(tp, None)
+        if source is not None:
+            source.cursors.pop(tp, None)
+
+    def _source(self, node_id: int) -> Source:
+        source = self._sources.get(node_id)
+        if source is None:
+            source = self._sources[node_id] = Source(node_id, self)
+            self.spawn(source.run(), f"source {node_id}")
+        return source
+
+    async def change(self) -> None:
+        """Until a cursor has got an offset."""
+        watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._watchers.append(watcher)
+        await watcher
+
+    def loaded(self, cursor: Cursor) -> None:
+        """A lookup has led to an offset."""
+        self.place(cursor)
+        self.check_complete()
+        watchers, self._watchers = self._watchers, []
+        for watcher in watchers:
+            if not watcher.done():
+                watcher.set_result(None)
+
+    def leaders_changed(self) -> None:
+        """There may be leaders now for what is being looked up."""
+        self._lookups.wake()
+
+    def check_complete(self) -> None:
+        """Tells the reader when every partition has reached its stop."""
+        if self.is_bounded:
+            self.queue.complete(all(cursor.state is State.DONE for cursor in self.cursors.values()))
+
+    # Positions that are lost
+
+    def reset_position(self, cursor: Cursor, reason: str) -> None:
+        """auto_offset_reset decides; "none" is an error, again and again until somebody seeks."""
+        place = reset_place(self.config, int(self.clock.time() * 1000))
+        if place is not None:
+            self.load(cursor, place, reason)
+            return
+        # The answer did not tell what there is, and the error should.
+        bounds = (Lookup(EARLIEST, Goal.FIRST), Lookup(LATEST, Goal.LAST, reason, cursor.offset))
+        self._lookups.add(cursor, *bounds)
+
+    def out_of_range(self, cursor: Cursor, reason: str) -> None:
+        self.fail(
+            cursor,
+            OffsetOutOfRangeError(
+                f"{reason}: there are {cursor.log_start_offset} to {cursor.high_watermark}. Seek to one of these, or "
+                "set auto_offset_reset to something else than 'none'",
+                topic=cursor.topic,
+                partition=cursor.partition,
+            ),
+        )
+
+    def load(self, cursor: Cursor, place: Place, reason: str) -> None:
+        """Goes on somewhere else, and tells the hooks when it is known where."""
+        self._displace(cursor.tp)
+        self._lookups.add(cursor, Lookup(place, Goal.RESET, reason, cursor.offset))
+
+    def tell_reset(self, cursor: Cursor, old: int, new: int, reason: str) -> None:
+        if (tell := self.hooks.on_position_reset) is not None:
+            tell(cursor.topic, cursor.partition, old, new, reason)
+
+    # Errors
+
+    def back_off(self, cursor: Cursor) -> None:
+        cursor.back_off(self.now() + self.backoff.delay(cursor.attempts))
+
+    def trouble(self, cursor: Cursor, error: KafkaError) -> None:
+        """An error that may pass: the reader hears of it if it has not after default_api_timeout_ms."""
+        now = self.now()
+        since = self._troubled_since.setdefault(cursor.tp, now) if cursor.attempts else now
+        self._troubled_since[cursor.tp] = since
+        self.back_off(cursor)
+        if now - since >= self.config.default_api_timeout_ms / 1000:
+            self._troubled_since[cursor.tp] = now
+            self.fail(cursor, error)
+
+    def fail(self, cursor: Cursor, error: KafkaError, *, for_good: bool = False) -> None:
+        """An error for the reader. The cursor is tried again once it was raised; `for_good`, only after a seek."""
+        cursor.fail()
+        generation = cursor.generation
+
+        def told() -> None:
+            if for_good and cursor.state is State.FAILED and cursor.generation == generation:
+                self.fail(cursor, error, for_good=True)
+            else:
+                self._told(cursor, generation)
+
+        self.queue.put(Failure(error, cursor.tp, generation=generation, on_taken=told))
+
+    def raise_to_reader(
+        self, error: KafkaError, cursor: Cursor | None = None, *, position: int | None = None
+    ) -> None:
+        """An error that holds nothing up."""
+        if cursor is None:
+            self.queue.put(Failure(error))
+        else:
+            self.queue.put(Failure(error, cursor.tp, generation=cursor.generation, position=position))
+
+    def _told(self, cursor: Cursor, generation: int) -> None:
+        if cursor.state is not State.FAILED or cursor.generation != generation:
+            return
+        self.back_off(cursor)
+        if cursor.retry():
+            self._lookups.wake()
+        else:
+            self.place(cursor)

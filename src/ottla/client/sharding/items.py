@@ -1,0 +1,217 @@
+"""The items of a request: what different brokers may have to answer, and what can fail one by one.
+
+An item has a key: a partition, a topic, a group, a resource. `Items` finds the keys of a request, makes the same
+request for some of them, reads the error code that an answer has for each, and merges answers in the order in
+which the request named its items.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ottla.client.topic_partition import TopicPartition
+from ottla.wire import Message, WireStruct
+
+Key = Hashable
+_S = TypeVar("_S", bound=WireStruct)
+
+
+def replaced(struct: _S, **changes: Any) -> _S:
+    """A shallow copy with other values in some fields."""
+    fields = {name: getattr(struct, name) for name in struct.FIELDS}
+    fields["unknown_tagged_fields"] = struct.unknown_tagged_fields
+    return type(struct)(**(fields | changes))
+
+
+class Items(ABC):
+    """How the items of one API are told apart."""
+
+    @abstractmethod
+    def keys(self, request: Message) -> list[Key]:
+        """In the order of the request; each once."""
+
+    @abstractmethod
+    def request_for(self, request: Message, keys: Sequence[Key]) -> Message:
+        """The request for these items only."""
+
+    @abstractmethod
+    def codes(self, response: Message) -> dict[Key, int]:
+        """The error code of each item that the answer names."""
+
+    @abstractmethod
+    def response_for(self, response: Message, keys: Sequence[Key]) -> Message:
+        """The answer about these items only."""
+
+    def merge(self, request: Message, responses: Sequence[Message]) -> Message:
+        """One answer out of several."""
+        if len(responses) == 1:
+            return responses[0]
+        return self._in_order(request, _concatenated(responses))
+
+    def _in_order(self, request: Message, response: Message) -> Message:
+        return response
+
+    def code_of(self, response: Message, codes: Mapping[Key, int], key: Key) -> int:
+        """The item's own error code, or the one that stands for the whole answer."""
+        whole: int = getattr(response, "error_code", 0)
+        return codes.get(key, 0) or whole
+
+
+@dataclass(frozen=True)
+class Whole(Items):
+    """A request that is answered as a whole; its key is the value of one field, where one says where it goes."""
+
+    field: str | None = None
+
+    def keys(self, request: Message) -> list[Key]:
+        return [None if self.field is None else getattr(request, self.field)]
+
+    def request_for(self, request: Message, keys: Sequence[Key]) -> Message:
+        return request
+
+    def codes(self, response: Message) -> dict[Key, int]:
+        return {}
+
+    def response_for(self, response: Message, keys: Sequence[Key]) -> Message:
+        return response
+
+
+@dataclass(frozen=True)
+class Listed(Items):
+    """One list of items in the request, one in the answer; the key is one field or several, or the item itself."""
+
+    asked: str
+    answered: str
+    asked_by: tuple[str, ...]
+    """Empty where the request lists the keys themselves."""
+    answered_by: tuple[str, ...]
+
+    def keys(self, request: Message) -> list[Key]:
+        return list(dict.fromkeys(_key(item, self.asked_by) for item in getattr(request, self.asked)))
+
+    def request_for(self, request: Message, keys: Sequence[Key]) -> Message:
+        return _kept(request, self.asked, self.asked_by, keys)
+
+    def codes(self, response: Message) -> dict[Key, int]:
+        return {
+            _key(item, self.answered_by): item.error_code
+            for item in getattr(response, self.answered)
+            if "error_code" in item.FIELDS
+        }
+
+    def response_for(self, response: Message, keys: Sequence[Key]) -> Message:
+        return _kept(response, self.answered, self.answered_by, keys)
+
+    def _in_order(self, request: Message, response: Message) -> Message:
+        place = {key: index for index, key in enumerate(self.keys(request))}
+        found = sorted(
+            getattr(response, self.answered),
+            key=lambda item: place.get(_key(item, self.answered_by), len(place)),
+        )
+        return replaced(response, **{self.answered: found})
+
+
+@dataclass(frozen=True)
+class Nested(Items):
+    """Partitions within topics, in the request and in the answer; the key is a TopicPartition."""
+
+    topic: str
+    asked: str
+    """The field of a topic that has its partitions, in the request."""
+    index: str | None
+    """The number of a partition; None where `asked` lists the numbers themselves."""
+    answered_index: str
+
+    def keys(self, request: Message) -> list[Key]:
+        return list(
+            dict.fromkeys(
+                TopicPartition(getattr(topic, self.topic), self._index(item))
+                for topic in request.topics  # type: ignore[attr-defined]
+                for item in getattr(topic, self.asked)
+            )
+        )
+
+    def request_for(self, request: Message, keys: Sequence[Key]) -> Message:
+        return self._part(request, self.asked, self._index, keys)
+
+    def codes(self, response: Message) -> dict[Key, int]:
+        return {
+            TopicPartition(getattr(topic, self.topic), self._answered(item)): item.error_code
+            for topic in response.topics  # type: ignore[attr-defined]
+            for item in topic.partitions
+        }
+
+    def response_for(self, response: Message, keys: Sequence[Key]) -> Message:
+        return self._part(response, "partitions", self._answered, keys)
+
+    def _in_order(self, request: Message, response: Message) -> Message:
+        answers = {
+            TopicPartition(getattr(topic, self.topic), self._answered(item)): (topic, item)
+            for topic in response.topics  # type: ignore[attr-defined]
+            for item in topic.partitions
+        }
+        topics: dict[str, Any] = {}
+        for key in [*self.keys(request), *answers]:
+            if key not in answers:
+                continue
+            topic, item = answers.pop(key)
+            name = getattr(topic, self.topic)
+            if name not in topics:
+                topics[name] = replaced(topic, partitions=[])
+            topics[name].partitions.append(item)
+        return replaced(response, topics=list(topics.values()))
+
+    def _index(self, item: Any) -> int:
+        index: int = item if self.index is None else getattr(item, self.index)
+        return index
+
+    def _answered(self, item: Any) -> int:
+        index: int = getattr(item, self.answered_index)
+        return index
+
+    def _part(self, message: Message, field: str, index: Any, keys: Sequence[Key]) -> Message:
+        wanted = dict.fromkeys(keys)
+        topics = []
+        for topic in message.topics:  # type: ignore[attr-defined]
+            name = getattr(topic, self.topic)
+            kept = [item for item in getattr(topic, field) if TopicPartition(name, index(item)) in wanted]
+            if kept:
+                topics.append(replaced(topic, **{field: kept}))
+        return replaced(message, topics=topics)
+
+
+def _key(item: Any, fields: tuple[str, ...]) -> Key:
+    if not fields:
+        key: Key = item
+        return key
+    if len(fields) == 1:
+        key = getattr(item, fields[0])
+        return key
+    return tuple(getattr(item, field) for field in fields)
+
+
+def _kept(message: Message, field: str, by: tuple[str, ...], keys: Iterable[Key]) -> Message:
+    wanted = dict.fromkeys(keys)
+    return replaced(
+        message, **{field: [item for item in getattr(message, field) if _key(item, by) in wanted]}
+    )
+
+
+def _concatenated(responses: Sequence[Message]) -> Message:
+    """Lists behind one another, the longest throttling, the first error."""
+    first = responses[0]
+    changes: dict[str, Any] = {}
+    for name in first.FIELDS:
+        values = [getattr(response, name) for response in responses]
+        if isinstance(values[0], list):
+            changes[name] = [item for value in values for item in value or ()]
+        elif name == "throttle_time_ms":
+            changes[name] = max(values)
+        elif name == "error_code":
+            changes[name] = next((value for value in values if value), 0)
+        elif name == "error_message":
+            changes[name] = next((value for value in values if value), None)
+    return replaced(first, **changes)

@@ -1,0 +1,75 @@
+"""Administration of the cluster as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ottla.errors import FeatureUpdateFailedError, InvalidUpdateVersionError, UnsupportedApiError
+from tests.client.asking_support import asker
+from tests.client.worlds import Body, World
+
+Run = Callable[[Body], object]
+
+
+def test_the_cluster_is_described(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(3, racks=["a", "b", None]) as cluster:
+            admin = asker(world, cluster).admin
+            described = await admin.describe_cluster()
+            assert described.cluster_id == cluster.cluster_id
+            assert [(each.node_id, each.rack) for each in described.brokers] == [
+                (1, "a"),
+                (2, "b"),
+                (3, None),
+            ]
+            assert described.controller_id in (1, 2, 3)
+            listed = await admin.list_brokers()
+            assert [(each.host, each.port) for each in listed] == [
+                (node.host, node.port) for node in cluster.nodes.values()
+            ]
+
+    run(body)
+
+
+def test_versions_are_those_of_the_broker_that_was_asked(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(max_versions={"Fetch": 11}) as cluster:
+            versions = await asker(world, cluster).admin.api_versions(1)
+            assert versions["Fetch"].high == 11
+            assert versions["ApiVersions"].low == 0
+
+    run(body)
+
+
+def test_features_are_described_and_updated(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster() as cluster:
+            admin = asker(world, cluster).admin
+            features = await admin.describe_features()
+            levels, supported = (
+                features.finalized["metadata.version"],
+                features.supported["metadata.version"],
+            )
+            assert supported.low <= levels.high <= supported.high
+            await admin.update_features({"metadata.version": supported.high - 1}, kind="unsafe_downgrade")
+            await admin.update_features({"metadata.version": supported.high}, validate_only=True)
+            after = await admin.describe_features(broker=1)
+            assert after.finalized["metadata.version"].high == supported.high - 1
+            with pytest.raises((FeatureUpdateFailedError, InvalidUpdateVersionError)):
+                await admin.update_features({"metadata.version": supported.high + 1})
+
+    run(body)
+
+
+def test_log_directories_need_a_broker_that_has_the_api(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(2) as cluster:
+            admin = asker(world, cluster).admin
+            with pytest.raises(UnsupportedApiError, match="DescribeLogDirs"):
+                await admin.describe_log_dirs()
+            with pytest.raises(UnsupportedApiError, match="DescribeLogDirs"):
+                await admin.describe_log_dirs([1])
+
+    run(body)

@@ -1,0 +1,137 @@
+"""Offsets, records and producers of partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from ottla.broker.cluster import TopicSpec
+from ottla.broker.faults import drop, error
+from ottla.client.admin import ListedOffset
+from ottla.client.topic_partition import TopicPartition
+from ottla.errors import OffsetOutOfRangeError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
+from ottla.wire.batches import encode_batch
+from ottla.wire.messages import ProduceRequest, ProduceResponse
+from tests.client.asking_support import Asker, asker
+from tests.client.worlds import Body, World
+
+Run = Callable[[Body], object]
+TIME = 1_700_000_000_000
+FIRST = TopicPartition("orders", 0)
+
+
+async def produce(me: Asker, leader: int, *times: int, producer: int = -1) -> None:
+    records = encode_batch(
+        [(index, time, None, b"x", []) for index, time in enumerate(times)],
+        producer_id=producer,
+        producer_epoch=0 if producer >= 0 else -1,
+        base_sequence=0 if producer >= 0 else -1,
+    )
+    data = ProduceRequest.PartitionProduceData(index=0, records=records)
+    topic = ProduceRequest.TopicProduceData(name="orders", partition_data=[data])
+    request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic])
+    answer = await me.ask(request, ProduceResponse, broker=leader)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+
+
+def test_offsets_are_listed_by_every_moment(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"]) as cluster:
+            me = asker(world, cluster)
+            await produce(me, 1, TIME, TIME + 9000, TIME + 5000)
+            admin = me.admin
+
+            async def listed(at: str | int | datetime) -> ListedOffset:
+                return (await admin.list_offsets(FIRST, at))[FIRST]
+
+            assert (await listed("earliest")).offset == 0
+            assert (await listed("latest")) == ListedOffset(3, None, 0)
+            assert (await listed("max_timestamp")) == ListedOffset(1, TIME + 9000, 0)
+            assert (await listed(TIME + 1)).offset == 1
+            moment = datetime.fromtimestamp(TIME / 1000 + 1, UTC)
+            assert (await listed(moment)).timestamp == TIME + 9000
+            assert (await listed(TIME + 10_000)) == ListedOffset(None, None, None)
+            with pytest.raises(ValueError, match="time zone"):
+                await listed(moment.replace(tzinfo=None))
+            with pytest.raises(ValueError, match="'earliest'"):
+                await listed("begin")
+            with pytest.raises(ValueError, match="1970"):
+                await listed(-2)
+
+    run(body)
+
+
+def test_a_topic_stands_for_its_partitions_on_all_brokers(run: Run) -> None:
+    async def body(world: World) -> None:
+        topics = {"orders": TopicSpec(5, 3), "audit": TopicSpec(1, 3)}
+        async with world.cluster(3, topics=topics) as cluster:
+            cluster.seed("orders", [b"x"] * 4, 3)
+            admin = asker(world, cluster).admin
+            ends = await admin.list_offsets(["audit", "orders"], isolation="read_committed")
+            assert {key: each.offset for key, each in ends.items()} == {
+                TopicPartition("audit", 0): 0,
+                **{TopicPartition("orders", number): 4 if number == 3 else 0 for number in range(5)},
+            }
+            third = TopicPartition("orders", 3)
+            mixed = await admin.list_offsets("orders", {third: "earliest"})
+            assert mixed[third].offset == 0
+            with pytest.raises(UnknownTopicOrPartitionError, match="ordres"):
+                await admin.list_offsets("ordres")
+
+    run(body)
+
+
+def test_partitions_fail_one_by_one(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics={"orders": 3}) as cluster:
+            admin = asker(world, cluster).admin
+            cluster.faults.add("ListOffsets", partition=1, action=error("TOPIC_AUTHORIZATION_FAILED"))
+            wanted = [TopicPartition("orders", number) for number in (0, 1, 7, 2)]
+            results = await admin.list_offsets(wanted, errors="collect")
+            assert [key.partition for key in results] == [0, 2]
+            assert {key.partition: type(each) for key, each in results.errors.items()} == {
+                1: TopicAuthorizationFailedError,
+                7: UnknownTopicOrPartitionError,
+            }
+            with pytest.raises(TopicAuthorizationFailedError, match="partition 1"):
+                await admin.list_offsets(wanted)
+
+    run(body)
+
+
+def test_records_are_deleted_before_an_offset(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(3, topics={"orders": TopicSpec(3, 3)}) as cluster:
+            admin = asker(world, cluster).admin
+            for number in range(3):
+                cluster.seed("orders", [b"x"] * 10, number)
+            fault = cluster.faults.add("DeleteRecords", when="response", action=drop, count=1)
+            before = {TopicPartition("orders", 0): 4, TopicPartition("orders", 2): None}
+            assert await admin.delete_records(before) == {
+                TopicPartition("orders", 0): 4,
+                TopicPartition("orders", 2): 10,
+            }
+            assert fault.hits == 1
+            starts = await admin.list_offsets("orders", "earliest")
+            assert [each.offset for each in starts.values()] == [4, 0, 10]
+            with pytest.raises(OffsetOutOfRangeError, match="orders"):
+                await admin.delete_records({TopicPartition("orders", 1): 11})
+
+    run(body)
+
+
+def test_producers_are_described_by_the_leader(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(3, topics={"orders": TopicSpec(2, 3)}) as cluster:
+            me = asker(world, cluster)
+            await me.admin.list_brokers()
+            await produce(me, cluster.leader("orders"), TIME, TIME + 1, producer=77)
+            found = await me.admin.describe_producers("orders")
+            assert found[TopicPartition("orders", 1)] == ()
+            (state,) = found[FIRST]
+            assert (state.producer_id, state.last_sequence, state.last_timestamp) == (77, 1, TIME + 1)
+            assert state.transaction_start_offset is None
+
+    run(body)

@@ -1,0 +1,102 @@
+"""Nothing lost, nothing twice, in order: a million records while the cluster is in trouble all the time."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Callable
+
+import pyarrow
+import pyarrow.compute
+import pytest
+
+import ottla
+from ottla.broker import delay, drop, error
+from ottla.broker.cluster import AsyncCluster, TopicSpec
+from tests.client.worlds import World, in_simulation, on_sockets
+
+PARTITIONS = 6
+NUMBER = struct.Struct(">q")
+
+
+async def trouble(cluster: AsyncCluster, world: World, stop: asyncio.Event) -> int:
+    """Leaders move, nodes restart, answers get lost before and after the append, until told to stop."""
+    rounds = 0
+    while not stop.is_set():
+        partition = rounds % PARTITIONS
+        node = rounds % 3 + 1
+        kind = rounds % 5
+        if kind == 0:
+            leader = cluster.leader("orders", partition)
+            await cluster.move_leader("orders", partition, leader % 3 + 1)
+        elif kind == 1:
+            cluster.faults.add(api="Produce", when="after_append", action=drop, count=1)
+        elif kind == 2:
+            cluster.faults.add(api="Produce", when="before_append", action=drop, count=1)
+            cluster.faults.add(api="Fetch", action=drop, count=1)
+        elif kind == 3:
+            cluster.faults.add(api="Produce", action=error("NOT_LEADER_OR_FOLLOWER"), count=2)
+            cluster.faults.add(api="Produce", when="response", action=delay(0.05), count=2)
+            cluster.faults.add(api="Fetch", action=error("UNKNOWN_LEADER_EPOCH"), count=1)
+        else:
+            await cluster.stop_node(node, clean=rounds % 2 == 0)
+            await world.runtime.clock.sleep(0.05)
+            await cluster.start_node(node)
+        rounds += 1
+        await world.runtime.clock.sleep(0.05)
+    cluster.faults.clear()
+    return rounds
+
+
+async def produce(kafka: ottla.AsyncClient, count: int) -> None:
+    """Record n goes to partition n % PARTITIONS, so each of them has every sixth number, ascending."""
+    for number in range(count):
+        await kafka.produce("orders", NUMBER.pack(number), partition=number % PARTITIONS)
+        if number % 1000 == 0:
+            await asyncio.sleep(0)
+    await kafka.flush()
+
+
+async def read(kafka: ottla.AsyncClient, count: int) -> dict[int, list[pyarrow.Array]]:
+    seen: dict[int, list[pyarrow.Array]] = {number: [] for number in range(PARTITIONS)}
+    left = count
+    async with kafka.consume("orders", start="earliest") as consumer:
+        async for batch in consumer.batches():
+            seen[batch.column("partition")[0].as_py()].append(batch.column("value"))
+            left -= batch.num_rows
+            if left <= 0:
+                break
+    assert left == 0, f"{-left} records too many"
+    return seen
+
+
+def numbers(columns: list[pyarrow.Array]) -> list[int]:
+    return [NUMBER.unpack(value)[0] for column in columns for value in column.to_pylist()]
+
+
+def churn(count: int) -> Callable[[World], Awaitable[None]]:
+    async def body(world: World) -> None:
+        topic = TopicSpec(partitions=PARTITIONS, replicas=3)
+        async with world.cluster(3, topics={"orders": topic}) as cluster:
+            writer = world.client(cluster)
+            reader = world.client(cluster)
+            stop = asyncio.Event()
+            troubles = asyncio.create_task(trouble(cluster, world, stop))
+            reading = asyncio.create_task(read(reader, count))
+            await produce(writer, count)
+            seen = await reading
+            stop.set()
+            assert await troubles > 3
+            for partition in range(PARTITIONS):
+                assert numbers(seen[partition]) == list(range(partition, count, PARTITIONS))
+
+    return body
+
+
+def test_a_million_records_under_churn_are_stored_once_and_in_order() -> None:
+    on_sockets(churn(1_000_000))
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_churn_in_simulation(seed: int) -> None:
+    in_simulation(churn(20_000), seed=seed)

@@ -1,0 +1,86 @@
+"""Deadline: cancelled when time is up, never mistaken for the caller's own cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from ottla.client.deadline import Deadline, DeadlinePassed
+from tests.client.worlds import Body, World
+
+Run = Callable[[Body], object]
+
+
+def test_what_ends_in_time_gives_its_result_or_its_error(run: Run) -> None:
+    async def body(world: World) -> None:
+        async def value() -> int:
+            return 7
+
+        async def failure() -> int:
+            raise LookupError("inside")
+
+        deadline = Deadline(world.runtime.clock, 5)
+        assert await deadline.bound(value()) == 7
+        with pytest.raises(LookupError, match="inside"):
+            await deadline.bound(failure())
+        assert 0 < deadline.left() <= 5
+
+    run(body)
+
+
+def test_what_takes_too_long_is_cancelled(run: Run) -> None:
+    async def body(world: World) -> None:
+        ended: list[str] = []
+
+        async def waits() -> None:
+            try:
+                await world.clock.sleep(1000)
+            finally:
+                ended.append("cancelled")
+
+        deadline = Deadline(world.runtime.clock, 60)
+        task = asyncio.ensure_future(deadline.bound(waits()))
+        await asyncio.sleep(0)
+        world.clock.advance(61)
+        with pytest.raises(DeadlinePassed):
+            await task
+        assert ended == ["cancelled"]
+        assert deadline.left() == 0
+        with pytest.raises(DeadlinePassed):
+            await deadline.bound(waits())
+
+    run(body)
+
+
+def test_the_callers_own_cancellation_stays_one_and_reaches_the_work(run: Run) -> None:
+    async def body(world: World) -> None:
+        ended: list[str] = []
+
+        async def waits() -> None:
+            try:
+                await world.clock.sleep(1000)
+            finally:
+                ended.append("cancelled")
+
+        task = asyncio.ensure_future(Deadline(world.runtime.clock, 60).bound(waits()))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert ended == ["cancelled"]
+
+    run(body)
+
+
+def test_work_that_cancels_itself_is_cancelled_not_late(run: Run) -> None:
+    async def body(world: World) -> None:
+        async def gives_up() -> None:
+            raise asyncio.CancelledError
+
+        with pytest.raises(asyncio.CancelledError):
+            await Deadline(world.runtime.clock, 60).bound(gives_up())
+
+    run(body)

@@ -1,0 +1,162 @@
+"""The loop of the blocking client is run by whoever calls, and by nobody twice."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.client.driver import Driver
+from ottla.errors import ClientClosedError
+
+
+@pytest.fixture
+def driver() -> Iterator[Driver]:
+    driver = Driver("test")
+    yield driver
+    driver.close()
+
+
+async def thread() -> threading.Thread:
+    return threading.current_thread()
+
+
+def test_a_call_runs_in_the_thread_that_makes_it(driver: Driver) -> None:
+    assert driver.call(thread()) is threading.current_thread()
+
+
+def test_what_is_posted_runs_before_post_returns_if_nobody_runs_the_loop(driver: Driver) -> None:
+    driver.call(thread())
+    ran: list[threading.Thread] = []
+    driver.post(lambda: ran.append(threading.current_thread()))
+    assert ran == [threading.current_thread()]
+
+
+def test_a_task_that_was_left_behind_goes_on_in_the_background(driver: Driver) -> None:
+    done = threading.Event()
+    tasks = []
+
+    async def work() -> None:
+        for _ in range(10):
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
+        done.set()
+
+    driver.post(lambda: tasks.append(driver.loop.create_task(work())))
+    assert done.wait(10)
+
+
+def test_calls_of_several_threads_do_not_wait_for_each_other(driver: Driver) -> None:
+    released = threading.Event()
+    results: list[str] = []
+
+    async def first() -> None:
+        gate = asyncio.get_running_loop().create_future()
+        gates.append(gate)
+        ready.set()
+        await gate
+
+    gates: list[asyncio.Future[None]] = []
+    ready = threading.Event()
+    one = threading.Thread(target=lambda: (driver.call(first()), released.set()))
+    one.start()
+    assert ready.wait(10)
+
+    async def second() -> str:
+        gates[0].set_result(None)
+        return "second"
+
+    results.append(driver.call(second()))
+    assert released.wait(10)
+    one.join()
+    assert results == ["second"]
+
+
+def test_the_passengers_are_served_when_the_driver_leaves(driver: Driver) -> None:
+    """One thread's call ends while another still waits: the background thread goes on for it."""
+    started = threading.Event()
+    gate: list[asyncio.Future[None]] = []
+
+    async def short() -> None:
+        gate.append(asyncio.get_running_loop().create_future())
+        started.set()
+        await gate[0]
+
+    async def long() -> str:
+        gate[0].set_result(None)
+        for _ in range(5):
+            await asyncio.sleep(0.01)
+        return "long"
+
+    one = threading.Thread(target=lambda: driver.call(short()))
+    one.start()
+    assert started.wait(10)
+    assert driver.call(long()) == "long"
+    one.join()
+
+
+def test_many_threads_at_once_get_their_own_results(driver: Driver) -> None:
+    wrong: list[object] = []
+
+    async def echo(number: int) -> int:
+        await asyncio.sleep(0)
+        return number
+
+    def work(base: int) -> None:
+        for number in range(base, base + 200):
+            result = driver.call(echo(number))
+            if result != number:
+                wrong.append((number, result))
+            driver.post(lambda: None)
+
+    threads = [threading.Thread(target=work, args=(base * 1000,)) for base in range(8)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join(60)
+    assert wrong == []
+    assert not any(one.is_alive() for one in threads)
+
+
+def test_an_error_reaches_the_caller(driver: Driver) -> None:
+    async def work() -> None:
+        raise ValueError("as expected")
+
+    with pytest.raises(ValueError, match="as expected"):
+        driver.call(work())
+
+
+def test_ctrl_c_ends_the_call_and_cancels_its_work(driver: Driver) -> None:
+    cancelled: list[bool] = []
+
+    async def forever() -> None:
+        asyncio.get_running_loop().call_later(0.05, os.kill, os.getpid(), signal.SIGINT)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append(True)
+            raise
+
+    with pytest.raises(KeyboardInterrupt):
+        driver.call(forever())
+    assert cancelled == [True]
+    assert driver.call(thread()) is threading.current_thread()
+
+
+def test_a_coroutine_that_blocks_inside_of_another_loop_is_served_by_the_background(driver: Driver) -> None:
+    async def main() -> threading.Thread:
+        return driver.call(thread())
+
+    assert asyncio.run(main()) is not threading.current_thread()
+
+
+def test_a_closed_driver_says_so(driver: Driver) -> None:
+    driver.close()
+    with pytest.raises(ClientClosedError):
+        driver.call(thread())
+    with pytest.raises(ClientClosedError):
+        driver.post(lambda: None)
