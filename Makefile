@@ -53,8 +53,9 @@ format: $(STAMP) ## let ruff mend what it can
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
-stubs: $(STAMP) ## write the editor stubs of the wire messages anew from the schema
+stubs: $(STAMP) ## write anew what is made from other sources: the stubs of the wire messages, the blocking admin
 	$(PY) -m tools.make_stubs
+	$(PY) -m tools.make_admin
 
 fuzz: $(STAMP) ## a million damaged frames and batches, and connections full of them (FUZZ_FRAMES=N, FUZZ_CONNECTIONS=N)
 	$(PY) -m tests.wire.fuzz --frames $(FUZZ_FRAMES)

@@ -117,7 +117,7 @@ class DeliveryTimeoutError(KafkaError, TimeoutError):
 
 
 class AbortedError(KafkaError):
-    """A record was still buffered when the buffer was given up.
+    """A record was given up: aborted, left when the client was closed, or refused after a try without an answer.
 
     `may_be_stored` is true if a request with it was sent whose outcome is unknown.
     """

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import pty
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import BinaryIO
 
 COMMAND = [sys.executable, "-W", "error", "-m", "ottla"]
 WITHIN = 60.0
@@ -32,13 +34,15 @@ def ottla(
 
 
 @contextmanager
-def running(bootstrap: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+def running(
+    bootstrap: str, *arguments: str, stdin: int = subprocess.PIPE, stderr: int = subprocess.PIPE
+) -> Iterator[subprocess.Popen[bytes]]:
     """The command, to be spoken to while it runs."""
     with subprocess.Popen(
         [*COMMAND, *arguments],
-        stdin=subprocess.PIPE,
+        stdin=stdin,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=stderr,
         env={**os.environ, "OTTLA_BOOTSTRAP": bootstrap},
     ) as process:
         try:
@@ -46,6 +50,17 @@ def running(bootstrap: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]
         finally:
             if process.poll() is None:
                 process.kill()
+
+
+@contextmanager
+def terminal() -> Iterator[tuple[BinaryIO, int]]:
+    """What a person sees and types, and the file that a process takes for a terminal."""
+    person, process = pty.openpty()
+    try:
+        with open(person, "r+b", buffering=0) as file:
+            yield file, process
+    finally:
+        os.close(process)
 
 
 def interrupt(process: subprocess.Popen[bytes]) -> tuple[int, bytes, bytes]:

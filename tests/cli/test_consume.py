@@ -76,7 +76,13 @@ def test_a_misspelt_topic_is_answered_with_the_closest_and_not_created(
     assert result.stderr == "ottla: there is no topic ordes: did you mean orders?\n"
 
 
-def test_a_cluster_that_cannot_be_reached_is_one_line(ottla: Ottla) -> None:
+def test_a_partition_that_does_not_exist_is_an_error(ottla: Ottla) -> None:
+    result = ottla("consume", "orders", "-p", "3", code=1)
+    assert result.stderr == "ottla: orders has no partition 3, only 0 to 2\n"
+
+
+def test_a_cluster_that_cannot_be_reached_is_one_line(ottla: Ottla, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.cli.options._REACH_SECONDS", 1.0)
     result = ottla("consume", "orders", "-b", "127.0.0.1:1", code=1)
     assert result.stderr.startswith("ottla: ")
     assert "127.0.0.1:1" in result.stderr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import select
 from pathlib import Path
 
 from ottla.broker import Cluster, error
@@ -101,8 +103,8 @@ def test_records_are_stored_while_the_input_is_still_open(cluster: Cluster) -> N
     assert values(cluster) == [b"one", b"two"]
 
 
-def test_ctrl_c_delivers_what_was_read(cluster: Cluster) -> None:
-    with shell.running(cluster.bootstrap, "produce", "orders", "-X", "linger.ms=3000") as process:
+def test_ctrl_c_ends_reading_with_a_summary(cluster: Cluster) -> None:
+    with shell.running(cluster.bootstrap, "produce", "orders") as process:
         assert process.stdin is not None
         process.stdin.write(b"one\n")
         process.stdin.flush()
@@ -111,6 +113,22 @@ def test_ctrl_c_delivers_what_was_read(cluster: Cluster) -> None:
         assert code == 130
         assert errors.startswith(b"1 records")
     assert values(cluster) == [b"one"]
+
+
+def test_a_person_sees_how_it_goes_on(cluster: Cluster) -> None:
+    with (
+        shell.terminal() as (screen, terminal),
+        shell.running(cluster.bootstrap, "produce", "orders", stderr=terminal) as process,
+    ):
+        assert process.stdin is not None
+        seen = b""
+        while b"records" not in seen:
+            process.stdin.write(b"one\n" * 100)
+            process.stdin.flush()
+            seen += screen.read(1000) if select.select([screen], [], [], 0.0)[0] else b""
+        process.communicate(timeout=shell.WITHIN)
+        assert process.returncode == 0
+        assert re.match(rb"\r[\d,]+ records, \d.* K?B ", seen)
 
 
 def test_many_records_go_through(cluster: Cluster) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from ottla.broker import Cluster
+from tests.cli import shell
 from tests.cli.conftest import Ottla
 
 
@@ -55,6 +58,18 @@ def test_several_topics_are_created_and_deleted_at_once(ottla: Ottla) -> None:
 def test_nothing_is_deleted_where_nobody_can_be_asked(ottla: Ottla) -> None:
     assert "--yes" in ottla("topic", "delete", "orders", code=2).output
     assert ottla("topic", "list").stdout == "orders\t3\t2\n"
+
+
+@pytest.mark.parametrize(("answer", "left"), [(b"n\n", True), (b"y\n", False)])
+def test_whoever_can_be_asked_decides(cluster: Cluster, ottla: Ottla, answer: bytes, left: bool) -> None:
+    with shell.terminal() as (keyboard, terminal):
+        with shell.running(cluster.bootstrap, "topic", "delete", "orders", stdin=terminal) as process:
+            keyboard.write(answer)
+            keyboard.flush()
+            _, errors = process.communicate(timeout=shell.WITHIN)
+        assert b"Delete orders and all records in it?" in errors
+        assert process.returncode == (1 if left else 0)
+    assert ottla("topic", "list").stdout == ("orders\t3\t2\n" if left else "")
 
 
 def test_what_cannot_be_done_is_said_in_one_line(ottla: Ottla) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +33,7 @@ async def producing(
     key_serializer: Serialize | None = None,
     value_serializer: Serialize | None = None,
     interceptors: Any = (),
+    wake: Callable[[Callable[[], object]], object] | None = None,
     close_timeout: float = 5.0,
     **options: Any,
 ) -> AsyncIterator[Rig]:
@@ -49,6 +50,7 @@ async def producing(
         key_serializer=key_serializer,
         value_serializer=value_serializer,
         interceptors=interceptors,
+        wake=wake,
     )
     metadata.start()
     try:

@@ -48,12 +48,13 @@ async def trouble(cluster: AsyncCluster, world: World, stop: asyncio.Event) -> i
     return rounds
 
 
-async def produce(kafka: ottla.AsyncClient, count: int) -> None:
+async def produce(kafka: ottla.AsyncClient, world: World, count: int) -> None:
     """Record n goes to partition n % PARTITIONS, so each of them has every sixth number, ascending."""
     for number in range(count):
         await kafka.produce("orders", NUMBER.pack(number), partition=number % PARTITIONS)
         if number % 1000 == 0:
-            await asyncio.sleep(0)
+            # Work takes no time in a simulation, so it has to be given some for the trouble to fall into.
+            await world.runtime.clock.sleep(0.1 if world.simulated else 0)
     await kafka.flush()
 
 
@@ -83,10 +84,10 @@ def churn(count: int) -> Callable[[World], Awaitable[None]]:
             stop = asyncio.Event()
             troubles = asyncio.create_task(trouble(cluster, world, stop))
             reading = asyncio.create_task(read(reader, count))
-            await produce(writer, count)
+            await produce(writer, world, count)
             seen = await reading
             stop.set()
-            assert await troubles > 3
+            assert await troubles > 10
             for partition in range(PARTITIONS):
                 assert numbers(seen[partition]) == list(range(partition, count, PARTITIONS))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -107,6 +106,8 @@ def test_goes_on_when_the_leader_dies(run: Run) -> None:
                         mine = [record.value for record in found if record.partition == partition]
                         assert mine == numbered(10, step * 10)
                     await cluster.stop_node(step + 1, clean=step % 2 == 0)
+                    if step % 2:
+                        await cluster.fence_node(step + 1)
                     await cluster.start_node(step + 1)
 
     run(body)
@@ -197,20 +198,15 @@ def test_a_topic_that_was_created_again_is_not_read_without_a_reset_policy(run: 
 def test_a_truncated_log_is_told_and_read_on_from_where_it_parts(run: Run, policy: str) -> None:
     async def body(world: World) -> None:
         resets = Resets()
-        config = {"unclean.leader.election.enable": "true"}
-        async with world.cluster(2, topics={"orders": 1}, config=config) as cluster:
-            first = cluster.leader("orders")
-            second = 3 - first
-            options: dict[str, Any] = {"auto_offset_reset": policy, "hooks": (resets,), **FRESH}
+        async with world.cluster(2, topics={"orders": 1}) as cluster:
+            options: dict[str, Any] = {"auto_offset_reset": policy, "hooks": (resets,)}
             async with consuming(world, cluster, "orders", start=0, **options) as consumer:
-                await produce(world, cluster, numbered(5))
-                await read(consumer, 5)
-                await cluster.stop_node(second)
-                await produce(world, cluster, numbered(5, 5))
-                assert values(await read(consumer, 5)) == numbered(5, 5)
-                await cluster.stop_node(first)
-                await cluster.start_node(second)
-                await cluster.wait_for(lambda: cluster.leader("orders") == second)
+                for part in range(2):
+                    await produce(world, cluster, numbered(5, part * 5))
+                await read(consumer, 10)
+                # As after an election of a replica that had not got everything.
+                cluster.partition("orders").log.truncate_to(5)
+                await cluster.move_leader("orders", 0, 3 - cluster.leader("orders"))
                 await produce(world, cluster, [b"other"] * 10)
                 with pytest.raises(DataLossError, match="truncated") as caught:
                     await read(consumer, 1)

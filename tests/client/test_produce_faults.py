@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -42,21 +43,27 @@ IDEMPOTENT_FAULTS = [
     pytest.param("response", delay(0.2), id="slow-answer"),
 ]
 
-SHORT = {"delivery_timeout_ms": 3000, "request_timeout_ms": 1000, "default_api_timeout_ms": 1000}
+SHORT: dict[str, Any] = {
+    "delivery_timeout_ms": 3000,
+    "request_timeout_ms": 1000,
+    "default_api_timeout_ms": 1000,
+}
 
 
 @pytest.mark.parametrize(("when", "action"), IDEMPOTENT_FAULTS)
 def test_every_record_is_stored_once_and_in_order(run: Run, when: str, action: Action) -> None:
     async def body(world: World) -> None:
-        async with world.cluster(1, topics={"orders": 1}) as cluster:
-            async with producing(world, cluster, linger_ms=0, batch_size=400) as rig:
-                await rig.producer.produce("orders", b"first")
-                fault = cluster.faults.add("Produce", when=when, action=action, count=3)
-                deliveries = [rig.producer.produce("orders", value) for value in numbered(200)]
-                await rig.producer.flush(60)
-                assert fault.hits == 3
-                assert values(cluster, "orders") == [b"first", *numbered(200)]
-                assert [delivery.offset for delivery in deliveries] == list(range(1, 201))
+        async with (
+            world.cluster(1, topics={"orders": 1}) as cluster,
+            producing(world, cluster, linger_ms=0, batch_size=400) as rig,
+        ):
+            await rig.producer.produce("orders", b"first")
+            fault = cluster.faults.add("Produce", when=when, action=action, count=3)
+            deliveries = [rig.producer.produce("orders", value) for value in numbered(200)]
+            await rig.producer.flush(60)
+            assert fault.hits == 3
+            assert values(cluster, "orders") == [b"first", *numbered(200)]
+            assert [delivery.offset for delivery in deliveries] == list(range(1, 201))
 
     run(body)
 
@@ -64,16 +71,16 @@ def test_every_record_is_stored_once_and_in_order(run: Run, when: str, action: A
 @pytest.mark.parametrize("when", ["before_append", "after_append"])
 def test_a_broker_that_never_answers_is_asked_again(run: Run, when: str) -> None:
     async def body(world: World) -> None:
-        async with world.cluster(1, topics={"orders": 1}) as cluster:
-            async with producing(
-                world, cluster, linger_ms=0, request_timeout_ms=1000, fetch_max_wait_ms=500
-            ) as rig:
-                fault = cluster.faults.add("Produce", when=when, action=never, count=1)
-                delivery = rig.producer.produce("orders", b"1")
-                await fault.wait()
-                world.clock.advance(1.1)
-                await delivery
-                assert values(cluster, "orders") == [b"1"]
+        async with (
+            world.cluster(1, topics={"orders": 1}) as cluster,
+            producing(world, cluster, linger_ms=0, request_timeout_ms=1000, fetch_max_wait_ms=500) as rig,
+        ):
+            fault = cluster.faults.add("Produce", when=when, action=never, count=1)
+            delivery = rig.producer.produce("orders", b"1")
+            await fault.wait()
+            world.clock.advance(1.1)
+            await delivery
+            assert values(cluster, "orders") == [b"1"]
 
     run(body)
 
@@ -123,48 +130,55 @@ async def _assert_complete(cluster: AsyncCluster, rounds: int, count: int) -> No
 
 def test_a_refused_batch_fails_and_those_behind_it_are_delivered(run: Run) -> None:
     async def body(world: World) -> None:
-        async with world.cluster(1, topics={"orders": 1}) as cluster:
-            async with producing(world, cluster, linger_ms=0, batch_size=100) as rig:
-                await rig.producer.produce("orders", b"first")
-                cluster.faults.add("Produce", action=error("INVALID_RECORD"), count=1)
-                deliveries = [rig.producer.produce("orders", value) for value in numbered(100)]
-                with pytest.raises(DeliveryError) as raised:
-                    await rig.producer.flush(60)
-                failed = [each for each in deliveries if each.error is not None]
-                assert failed and raised.value.failed == len(failed)
-                assert isinstance(raised.value.__cause__, InvalidRecordError)
-                stored = [value for value, each in zip(numbered(100), deliveries, strict=True) if not each.error]
-                assert values(cluster, "orders") == [b"first", *stored]
+        async with (
+            world.cluster(1, topics={"orders": 1}) as cluster,
+            producing(world, cluster, linger_ms=0, batch_size=100) as rig,
+        ):
+            await rig.producer.produce("orders", b"first")
+            cluster.faults.add("Produce", action=error("INVALID_RECORD"), count=1)
+            deliveries = [rig.producer.produce("orders", value) for value in numbered(100)]
+            with pytest.raises(DeliveryError) as raised:
                 await rig.producer.flush(60)
+            failed = [each for each in deliveries if each.error is not None]
+            assert failed
+            assert raised.value.failed == len(failed)
+            assert isinstance(raised.value.__cause__, InvalidRecordError)
+            stored = [value for value, each in zip(numbered(100), deliveries, strict=True) if not each.error]
+            assert values(cluster, "orders") == [b"first", *stored]
+            await rig.producer.flush(60)
 
     run(body)
 
 
 def test_a_batch_that_is_too_large_for_the_topic_is_split(run: Run) -> None:
     async def body(world: World) -> None:
-        async with world.cluster(1, topics={"orders": 1}) as cluster:
-            async with producing(world, cluster, linger_ms=0) as rig:
-                fault = cluster.faults.add("Produce", action=error("MESSAGE_TOO_LARGE"), count=3)
-                deliveries = [rig.producer.produce("orders", value) for value in numbered(100)]
-                await rig.producer.flush(60)
-                assert fault.hits == 3
-                assert values(cluster, "orders") == numbered(100)
-                assert [each.offset for each in deliveries] == list(range(100))
+        async with (
+            world.cluster(1, topics={"orders": 1}) as cluster,
+            producing(world, cluster, linger_ms=0) as rig,
+        ):
+            fault = cluster.faults.add("Produce", action=error("MESSAGE_TOO_LARGE"), count=3)
+            deliveries = [rig.producer.produce("orders", value) for value in numbered(100)]
+            await rig.producer.flush(60)
+            assert fault.hits == 3
+            assert values(cluster, "orders") == numbered(100)
+            assert [each.offset for each in deliveries] == list(range(100))
 
     run(body)
 
 
 def test_a_single_record_that_is_too_large_fails_with_the_option_to_change(run: Run) -> None:
     async def body(world: World) -> None:
-        async with world.cluster(1, topics={"orders": 1}) as cluster:
-            async with producing(world, cluster, linger_ms=0) as rig:
-                cluster.faults.add("Produce", action=error("MESSAGE_TOO_LARGE"), count=1)
-                with pytest.raises(Exception, match=r"max\.message\.bytes"):
-                    await rig.producer.produce("orders", b"large")
-                await rig.producer.produce("orders", b"small")
-                assert values(cluster, "orders") == [b"small"]
-                with pytest.raises(DeliveryError):
-                    await rig.producer.flush()
+        async with (
+            world.cluster(1, topics={"orders": 1}) as cluster,
+            producing(world, cluster, linger_ms=0) as rig,
+        ):
+            cluster.faults.add("Produce", action=error("MESSAGE_TOO_LARGE"), count=1)
+            with pytest.raises(Exception, match=r"max\.message\.bytes"):
+                await rig.producer.produce("orders", b"large")
+            await rig.producer.produce("orders", b"small")
+            assert values(cluster, "orders") == [b"small"]
+            with pytest.raises(DeliveryError):
+                await rig.producer.flush()
 
     run(body)
 
@@ -204,21 +218,23 @@ def test_a_record_that_cannot_be_delivered_in_time_fails_and_is_known_not_to_be_
 
 def test_a_record_without_an_answer_in_time_may_be_stored_and_the_next_ones_are(run: Run) -> None:
     async def body(world: World) -> None:
-        async with world.cluster(1, topics={"orders": 1}) as cluster:
-            async with producing(world, cluster, linger_ms=0, **SHORT) as rig:
-                await rig.producer.produce("orders", b"first")
-                fault = cluster.faults.add("Produce", when="after_append", action=error("REQUEST_TIMED_OUT"))
-                delivery = rig.producer.produce("orders", b"late")
-                await fault.wait()
-                world.clock.advance(4)
-                with pytest.raises(DeliveryTimeoutError, match="may be stored") as raised:
-                    await delivery
-                assert raised.value.may_be_stored
-                cluster.faults.clear()
-                await rig.producer.produce("orders", b"next")
-                assert values(cluster, "orders") == [b"first", b"late", b"next"]
-                with pytest.raises(DeliveryError):
-                    await rig.producer.flush()
+        async with (
+            world.cluster(1, topics={"orders": 1}) as cluster,
+            producing(world, cluster, linger_ms=0, **SHORT) as rig,
+        ):
+            await rig.producer.produce("orders", b"first")
+            fault = cluster.faults.add("Produce", when="after_append", action=error("REQUEST_TIMED_OUT"))
+            delivery = rig.producer.produce("orders", b"late")
+            await fault.wait()
+            world.clock.advance(4)
+            with pytest.raises(DeliveryTimeoutError, match="may be stored") as raised:
+                await delivery
+            assert raised.value.may_be_stored
+            cluster.faults.clear()
+            await rig.producer.produce("orders", b"next")
+            assert values(cluster, "orders") == [b"first", b"late", b"next"]
+            with pytest.raises(DeliveryError):
+                await rig.producer.flush()
 
     run(body)
 
@@ -241,53 +257,59 @@ def test_an_error_that_is_final_for_the_topic_reaches_the_caller_at_once(run: Ru
 
 def test_a_topic_that_never_appears_fails_after_a_few_answers(run: Run) -> None:
     async def body(world: World) -> None:
-        async with world.cluster(1, config={"auto.create.topics.enable": False}) as cluster:
-            async with producing(world, cluster) as rig:
-                with pytest.raises(UnknownTopicOrPartitionError, match="nowhere"):
-                    await rig.producer.produce("nowhere", b"1")
-                await cluster.create_topic("nowhere")
-                await rig.producer.produce("nowhere", b"2")
-                assert values(cluster, "nowhere") == [b"2"]
-                with pytest.raises(DeliveryError):
-                    await rig.producer.flush()
+        async with (
+            world.cluster(1, config={"auto.create.topics.enable": False}) as cluster,
+            producing(world, cluster) as rig,
+        ):
+            with pytest.raises(UnknownTopicOrPartitionError, match="nowhere"):
+                await rig.producer.produce("nowhere", b"1")
+            await cluster.create_topic("nowhere")
+            await rig.producer.produce("nowhere", b"2")
+            assert values(cluster, "nowhere") == [b"2"]
+            with pytest.raises(DeliveryError):
+                await rig.producer.flush()
 
     run(body)
 
 
 def test_a_topic_created_anew_gets_what_follows(run: Run) -> None:
     async def body(world: World) -> None:
-        async with world.cluster(1, topics={"orders": 1}) as cluster:
-            async with producing(world, cluster, linger_ms=0) as rig:
-                for value in numbered(10):
-                    await rig.producer.produce("orders", value)
-                await cluster.delete_topic("orders")
-                await cluster.create_topic("orders")
-                deliveries = [rig.producer.produce("orders", value) for value in numbered(10)]
-                await rig.producer.flush(60)
-                assert values(cluster, "orders") == numbered(10)
-                assert [each.offset for each in deliveries] == list(range(10))
+        async with (
+            world.cluster(1, topics={"orders": 1}) as cluster,
+            producing(world, cluster, linger_ms=0) as rig,
+        ):
+            for value in numbered(10):
+                await rig.producer.produce("orders", value)
+            await cluster.delete_topic("orders")
+            await cluster.create_topic("orders")
+            deliveries = [rig.producer.produce("orders", value) for value in numbered(10)]
+            await rig.producer.flush(60)
+            assert values(cluster, "orders") == numbered(10)
+            assert [each.offset for each in deliveries] == list(range(10))
 
     run(body)
 
 
 def test_without_idempotence_lost_answers_may_store_twice_but_never_lose(run: Run) -> None:
     async def body(world: World) -> None:
-        async with world.cluster(1, topics={"orders": 1}) as cluster:
-            async with producing(
+        async with (
+            world.cluster(1, topics={"orders": 1}) as cluster,
+            producing(
                 world,
                 cluster,
                 linger_ms=0,
                 batch_size=300,
                 enable_idempotence=False,
                 max_in_flight_requests_per_connection=1,
-            ) as rig:
-                cluster.faults.add("Produce", when="after_append", action=drop, count=2)
-                for value in numbered(100):
-                    rig.producer.produce("orders", value)
-                await rig.producer.flush(60)
-                stored = values(cluster, "orders")
-                assert list(dict.fromkeys(stored)) == numbered(100)
-                assert len(stored) > 100
+            ) as rig,
+        ):
+            cluster.faults.add("Produce", when="after_append", action=drop, count=2)
+            for value in numbered(100):
+                rig.producer.produce("orders", value)
+            await rig.producer.flush(60)
+            stored = values(cluster, "orders")
+            assert list(dict.fromkeys(stored)) == numbered(100)
+            assert len(stored) > 100
 
     run(body)
 
@@ -321,14 +343,16 @@ def test_a_simulated_run_under_faults_replays_exactly() -> None:
     from tests.client.worlds import in_simulation
 
     async def body(world: World) -> None:
-        async with world.cluster(3, topics={"orders": 4}) as cluster:
-            async with producing(world, cluster, linger_ms=1, batch_size=300) as rig:
-                cluster.faults.add("Produce", when="after_append", action=drop, count=4)
-                for value in numbered(300):
-                    rig.producer.produce("orders", value, key=value)
-                    await asyncio.sleep(0)
-                await cluster.move_leader("orders", 0, cluster.leader("orders", 0) % 3 + 1)
-                await rig.producer.flush(60)
-                assert sorted(values(cluster, "orders"), key=bytes) == sorted(numbered(300))
+        async with (
+            world.cluster(3, topics={"orders": 4}) as cluster,
+            producing(world, cluster, linger_ms=1, batch_size=300) as rig,
+        ):
+            cluster.faults.add("Produce", when="after_append", action=drop, count=4)
+            for value in numbered(300):
+                rig.producer.produce("orders", value, key=value)
+                await asyncio.sleep(0)
+            await cluster.move_leader("orders", 0, cluster.leader("orders", 0) % 3 + 1)
+            await rig.producer.flush(60)
+            assert sorted(value or b"" for value in values(cluster, "orders")) == sorted(numbered(300))
 
     assert in_simulation(body, seed=7) == in_simulation(body, seed=7)

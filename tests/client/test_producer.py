@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -28,27 +27,25 @@ Run = Callable[[Body], object]
 
 def test_a_record_arrives_with_everything_it_was_given(run: Run) -> None:
     async def body(world: World) -> None:
-        async with world.cluster(1, topics={"orders": 3}) as cluster:
-            async with producing(world, cluster) as rig:
-                delivery = await rig.producer.produce(
-                    "orders", b"v", b"k", [("trace", b"1"), ("none", None)], 2, 1_700_000_000_000
-                )
-                assert (delivery.partition, delivery.offset, delivery.error) == (2, 0, None)
-                record = cluster.dump("orders", 2)[0]
-                assert (record.key, record.value, record.timestamp) == (b"k", b"v", 1_700_000_000_000)
-                assert record.headers == [("trace", b"1"), ("none", None)]
+        async with world.cluster(1, topics={"orders": 3}) as cluster, producing(world, cluster) as rig:
+            delivery = await rig.producer.produce(
+                "orders", b"v", b"k", [("trace", b"1"), ("none", None)], 2, 1_700_000_000_000
+            )
+            assert (delivery.partition, delivery.offset, delivery.error) == (2, 0, None)
+            record = cluster.dump("orders", 2)[0]
+            assert (record.key, record.value, record.timestamp) == (b"k", b"v", 1_700_000_000_000)
+            assert record.headers == [("trace", b"1"), ("none", None)]
 
     run(body)
 
 
 def test_a_topic_is_created_when_it_is_produced_to(run: Run) -> None:
     async def body(world: World) -> None:
-        async with world.cluster(1) as cluster:
-            async with producing(world, cluster) as rig:
-                for value in numbered(10):
-                    rig.producer.produce("new", value, partition=0)
-                await rig.producer.flush()
-                assert values(cluster, "new", 0) == numbered(10)
+        async with world.cluster(1) as cluster, producing(world, cluster) as rig:
+            for value in numbered(10):
+                rig.producer.produce("new", value, partition=0)
+            await rig.producer.flush()
+            assert values(cluster, "new", 0) == numbered(10)
 
     run(body)
 
@@ -70,71 +67,76 @@ def test_records_gather_while_they_linger(run: Run) -> None:
 
 def test_awaiting_a_delivery_ends_lingering(run: Run) -> None:
     async def body(world: World) -> None:
-        async with world.cluster(1, topics={"orders": 1}) as cluster:
-            async with producing(world, cluster, linger_ms=10_000_000, delivery_timeout_ms=2**31 - 1) as rig:
-                delivery = rig.producer.produce("orders", b"1")
-                assert await delivery is not None
-                assert values(cluster, "orders") == [b"1"]
+        async with (
+            world.cluster(1, topics={"orders": 1}) as cluster,
+            producing(world, cluster, linger_ms=10_000_000, delivery_timeout_ms=2**31 - 1) as rig,
+        ):
+            delivery = rig.producer.produce("orders", b"1")
+            assert await delivery is not None
+            assert values(cluster, "orders") == [b"1"]
 
     run(body)
 
 
 def test_a_full_buffer_ends_lingering_and_space_comes_in_turn(run: Run) -> None:
     async def body(world: World) -> None:
-        async with world.cluster(1, topics={"orders": 1}) as cluster:
-            async with producing(
+        async with (
+            world.cluster(1, topics={"orders": 1}) as cluster,
+            producing(
                 world,
                 cluster,
                 linger_ms=10_000_000,
                 delivery_timeout_ms=2**31 - 1,
                 buffer_memory=20_000,
                 batch_size=100_000,
-            ) as rig:
-                order = []
+            ) as rig,
+        ):
+            order = []
 
-                async def produce(number: int) -> None:
-                    while True:
-                        try:
-                            rig.producer.produce("orders", b"%d" % number + bytes(1000))
-                        except BufferFull:
-                            await rig.producer.space()
-                        else:
-                            order.append(number)
-                            return
+            async def produce(number: int) -> None:
+                while True:
+                    try:
+                        rig.producer.produce("orders", b"%d" % number + bytes(1000))
+                    except BufferFull:
+                        await rig.producer.space()
+                    else:
+                        order.append(number)
+                        return
 
-                await asyncio.gather(*[produce(number) for number in range(200)])
-                await rig.producer.flush()
-                assert order == list(range(200))
-                assert len(values(cluster, "orders")) == 200
-                assert rig.producer.buffered_bytes == rig.producer.buffered_records == 0
+            await asyncio.gather(*[produce(number) for number in range(200)])
+            await rig.producer.flush()
+            assert order == list(range(200))
+            assert len(values(cluster, "orders")) == 200
+            assert rig.producer.buffered_bytes == rig.producer.buffered_records == 0
 
     run(body)
 
 
 def test_the_number_of_buffered_records_is_bounded(run: Run) -> None:
     async def body(world: World) -> None:
-        async with world.cluster(1, topics={"orders": 1}) as cluster:
-            async with producing(world, cluster, max_buffered_records=3) as rig:
-                for value in numbered(3):
-                    rig.producer.produce("orders", value)
-                with pytest.raises(BufferFull) as raised:
-                    rig.producer.produce("orders", b"3")
-                assert raised.value.limit == "records"
-                await rig.producer.space()
+        async with (
+            world.cluster(1, topics={"orders": 1}) as cluster,
+            producing(world, cluster, max_buffered_records=3) as rig,
+        ):
+            for value in numbered(3):
+                rig.producer.produce("orders", value)
+            with pytest.raises(BufferFull) as raised:
                 rig.producer.produce("orders", b"3")
-                await rig.producer.flush()
-                assert values(cluster, "orders") == numbered(4)
+            assert raised.value.limit == "records"
+            await rig.producer.space()
+            rig.producer.produce("orders", b"3")
+            await rig.producer.flush()
+            assert values(cluster, "orders") == numbered(4)
 
     run(body)
 
 
 def test_a_partition_that_does_not_exist_is_refused(run: Run) -> None:
     async def body(world: World) -> None:
-        async with world.cluster(1, topics={"orders": 1}) as cluster:
-            async with producing(world, cluster) as rig:
-                await rig.producer.produce("orders", b"1")
-                with pytest.raises(NoSuchPartition, match="orders"):
-                    rig.producer.produce("orders", b"2", partition=7)
+        async with world.cluster(1, topics={"orders": 1}) as cluster, producing(world, cluster) as rig:
+            await rig.producer.produce("orders", b"1")
+            with pytest.raises(NoSuchPartition, match="orders"):
+                rig.producer.produce("orders", b"2", partition=7)
 
     run(body)
 
@@ -142,27 +144,31 @@ def test_a_partition_that_does_not_exist_is_refused(run: Run) -> None:
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "snappy", "zstd"])
 def test_batches_are_compressed_small_and_large_ones(run: Run, codec: str) -> None:
     async def body(world: World) -> None:
-        async with world.cluster(1, topics={"orders": 1}) as cluster:
-            async with producing(world, cluster, linger_ms=0, compression_type=codec) as rig:
-                await rig.producer.produce("orders", b"small" * 10)
-                large = [b"%d" % number + bytes(1000) for number in range(500)]
-                for value in large:
-                    rig.producer.produce("orders", value)
-                await rig.producer.flush()
-                assert values(cluster, "orders") == [b"small" * 10, *large]
+        async with (
+            world.cluster(1, topics={"orders": 1}) as cluster,
+            producing(world, cluster, linger_ms=0, compression_type=codec) as rig,
+        ):
+            await rig.producer.produce("orders", b"small" * 10)
+            large = [b"%d" % number + bytes(1000) for number in range(500)]
+            for value in large:
+                rig.producer.produce("orders", value)
+            await rig.producer.flush()
+            assert values(cluster, "orders") == [b"small" * 10, *large]
 
     run(body)
 
 
 def test_without_acknowledgements_a_record_is_delivered_when_it_is_handed_over(run: Run) -> None:
     async def body(world: World) -> None:
-        async with world.cluster(1, topics={"orders": 1}) as cluster:
-            async with producing(world, cluster, linger_ms=0, acks=0, enable_idempotence=False) as rig:
-                deliveries = [rig.producer.produce("orders", value) for value in numbered(50)]
-                await rig.producer.flush()
-                assert all(each.done() and each.offset == -1 and each.error is None for each in deliveries)
-                await cluster.wait_for_records("orders", 50)
-                assert values(cluster, "orders") == numbered(50)
+        async with (
+            world.cluster(1, topics={"orders": 1}) as cluster,
+            producing(world, cluster, linger_ms=0, acks=0, enable_idempotence=False) as rig,
+        ):
+            deliveries = [rig.producer.produce("orders", value) for value in numbered(50)]
+            await rig.producer.flush()
+            assert all(each.done() and each.offset == -1 and each.error is None for each in deliveries)
+            await cluster.wait_for_records("orders", 50)
+            assert values(cluster, "orders") == numbered(50)
 
     run(body)
 
@@ -196,20 +202,23 @@ def test_requests_hold_several_partitions_but_not_more_than_their_size_allows(ru
 
 def test_flush_waits_for_what_was_produced_before_it_and_for_nothing_else(run: Run) -> None:
     async def body(world: World) -> None:
-        async with world.cluster(1, topics={"orders": 2}) as cluster:
-            async with producing(world, cluster, linger_ms=5) as rig:
-                for value in numbered(10):
-                    rig.producer.produce("orders", value, partition=0)
-                flush = asyncio.ensure_future(rig.producer.flush())
-                await asyncio.sleep(0)
-                blocked = cluster.faults.add("Produce", partition=1, action=error("NOT_ENOUGH_REPLICAS"))
-                late = rig.producer.produce("orders", b"late", partition=1)
-                await flush
-                assert len(values(cluster, "orders", 0)) == 10
-                assert not late.done()
-                await blocked.wait()
-                cluster.faults.clear()
-                await late
+        async with (
+            world.cluster(1, topics={"orders": 2}) as cluster,
+            producing(world, cluster, linger_ms=5) as rig,
+        ):
+            await rig.producer.produce("orders", b"first", partition=0)
+            for value in numbered(10):
+                rig.producer.produce("orders", value, partition=0)
+            flush = asyncio.ensure_future(rig.producer.flush())
+            await asyncio.sleep(0)
+            blocked = cluster.faults.add("Produce", partition=1, action=error("NOT_ENOUGH_REPLICAS"))
+            late = rig.producer.produce("orders", b"late", partition=1)
+            await flush
+            assert len(values(cluster, "orders", 0)) == 11
+            assert not late.done()
+            await blocked.wait()
+            cluster.faults.clear()
+            await late
 
     run(body)
 
@@ -231,57 +240,64 @@ def test_flush_says_when_its_time_is_up(run: Run) -> None:
 
 def test_aborting_fails_what_was_not_sent_and_keeps_what_may_be_stored(run: Run) -> None:
     async def body(world: World) -> None:
-        async with world.cluster(1, topics={"orders": 1}) as cluster:
-            async with producing(world, cluster, linger_ms=0, batch_size=100) as rig:
-                await rig.producer.produce("orders", b"first")
-                slow = cluster.faults.add("Produce", action=delay(0.05), count=1)
-                deliveries = [rig.producer.produce("orders", value) for value in numbered(100)]
-                held = rig.producer.produce("unknown", b"held")
-                await slow.wait()
-                aborted = rig.producer.abort_buffered()
-                with pytest.raises(DeliveryError):
-                    await rig.producer.flush()
-                failed = [each for each in (*deliveries, held) if isinstance(each.error, AbortedError)]
-                assert 0 < len(failed) == aborted < 101
-                await rig.producer.produce("orders", b"last")
-                kept = [value for value, each in zip(numbered(100), deliveries, strict=True) if not each.error]
-                assert values(cluster, "orders") == [b"first", *kept, b"last"]
+        async with (
+            world.cluster(1, topics={"orders": 1}) as cluster,
+            producing(world, cluster, linger_ms=0, batch_size=100) as rig,
+        ):
+            await rig.producer.produce("orders", b"first")
+            slow = cluster.faults.add("Produce", action=delay(0.05), count=1)
+            deliveries = [rig.producer.produce("orders", value) for value in numbered(100)]
+            held = rig.producer.produce("unknown", b"held")
+            await slow.wait()
+            aborted = rig.producer.abort_buffered()
+            with pytest.raises(DeliveryError):
+                await rig.producer.flush()
+            failed = [each for each in (*deliveries, held) if isinstance(each.error, AbortedError)]
+            assert 0 < len(failed) == aborted < 101
+            await rig.producer.produce("orders", b"last")
+            kept = [value for value, each in zip(numbered(100), deliveries, strict=True) if not each.error]
+            assert values(cluster, "orders") == [b"first", *kept, b"last"]
 
     run(body)
 
 
 def test_closing_delivers_what_is_there_and_takes_nothing_more(run: Run) -> None:
     async def body(world: World) -> None:
-        async with world.cluster(1, topics={"orders": 1}) as cluster:
-            async with producing(world, cluster, linger_ms=1000) as rig:
-                for value in numbered(10):
-                    rig.producer.produce("orders", value)
-                await rig.producer.close(10)
-                assert values(cluster, "orders") == numbered(10)
-                with pytest.raises(ClientClosedError):
-                    rig.producer.produce("orders", b"late")
-                with pytest.raises(ClientClosedError):
-                    rig.producer.produce("other", b"late")
+        async with (
+            world.cluster(1, topics={"orders": 1}) as cluster,
+            producing(world, cluster, linger_ms=1000) as rig,
+        ):
+            for value in numbered(10):
+                rig.producer.produce("orders", value)
+            await rig.producer.close(10)
+            assert values(cluster, "orders") == numbered(10)
+            with pytest.raises(ClientClosedError):
+                rig.producer.produce("orders", b"late")
+            with pytest.raises(ClientClosedError):
+                rig.producer.produce("other", b"late")
 
     run(body)
 
 
 def test_closing_ends_in_bounded_time_and_says_what_may_be_stored(run: Run) -> None:
     async def body(world: World) -> None:
-        async with world.cluster(1, topics={"orders": 2}) as cluster:
-            async with producing(world, cluster, linger_ms=0) as rig:
-                await rig.producer.produce("orders", b"1", partition=0)
-                fault = cluster.faults.add("Produce", action=never)
-                sent = rig.producer.produce("orders", b"2", partition=0)
-                await fault.wait()
-                waiting = rig.producer.produce("orders", b"3", partition=0)
-                unknown = rig.producer.produce("elsewhere", b"4")
-                with pytest.raises(DeliveryError) as raised:
-                    await rig.producer.close(0.05)
-                assert raised.value.failed == 3
-                for delivery, stored in ((sent, True), (waiting, False), (unknown, False)):
-                    assert isinstance(delivery.error, AbortedError)
-                    assert delivery.error.may_be_stored is stored
+        async with (
+            world.cluster(1, topics={"orders": 2}) as cluster,
+            producing(world, cluster, linger_ms=0) as rig,
+        ):
+            await rig.producer.produce("orders", b"1", partition=0)
+            fault = cluster.faults.add("Produce", action=never)
+            # One request at a time until a first success there.
+            sent = rig.producer.produce("orders", b"2", partition=1)
+            await fault.wait()
+            waiting = rig.producer.produce("orders", b"3", partition=1)
+            unknown = rig.producer.produce("elsewhere", b"4")
+            with pytest.raises(DeliveryError) as raised:
+                await rig.producer.close(0.05)
+            assert raised.value.failed == 3
+            for delivery, stored in ((sent, True), (waiting, False), (unknown, False)):
+                assert isinstance(delivery.error, AbortedError)
+                assert delivery.error.may_be_stored is stored
 
     run(body)
 
@@ -350,7 +366,8 @@ def test_hooks_hear_of_every_hop_of_a_batch(run: Run) -> None:
             assert [batch.attempts for batch in told.written] == [1, 2, 1]
             batch = told.acknowledged[0]
             assert (batch.node_id, batch.topic, batch.partition, batch.records) == (1, "orders", 0, 1)
-            assert batch.sealed_at is not None and batch.written_at is not None
+            assert batch.sealed_at is not None
+            assert batch.written_at is not None
             assert batch.acknowledged_at is not None
             assert batch.opened_at <= batch.sealed_at <= batch.written_at <= batch.acknowledged_at
             assert [type(each[1]).__name__ for each in told.failed] == ["InvalidRecordError"]
@@ -389,18 +406,20 @@ def test_interceptors_change_records_and_hear_of_their_end(run: Run) -> None:
 
 def test_serializers_make_bytes_and_say_what_they_take(run: Run) -> None:
     async def body(world: World) -> None:
-        async with world.cluster(1, topics={"orders": 1}) as cluster:
-            async with producing(
+        async with (
+            world.cluster(1, topics={"orders": 1}) as cluster,
+            producing(
                 world,
                 cluster,
                 key_serializer=serialize_plain(str.encode, "key", "str"),
                 value_serializer=serialize_plain(lambda number: b"%d" % number, "value", "int"),
-            ) as rig:
-                await rig.producer.produce("orders", 42, "k")
-                record = cluster.dump("orders")[0]
-                assert (record.key, record.value) == (b"k", b"42")
-                with pytest.raises(SerializationError, match="orders"):
-                    rig.producer.produce("orders", "no number")
+            ) as rig,
+        ):
+            await rig.producer.produce("orders", 42, "k")
+            record = cluster.dump("orders")[0]
+            assert (record.key, record.value) == (b"k", b"42")
+            with pytest.raises(SerializationError, match="orders"):
+                rig.producer.produce("orders", "no number")
 
     run(body)
 
@@ -408,12 +427,11 @@ def test_serializers_make_bytes_and_say_what_they_take(run: Run) -> None:
 def test_a_batch_of_the_default_producer_is_idempotent(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(1, topics={"orders": 1}) as cluster:
-            headers: list[Any] = []
             async with producing(world, cluster, linger_ms=0) as rig:
                 for value in numbered(3):
                     await rig.producer.produce("orders", value)
-            log = cluster.partition("orders").log
-            headers = batch_headers(bytes(log.read(0, 1 << 20).data))
+            stored = cluster.partition("orders").log.read(0, 1 << 20)
+            headers = batch_headers(b"".join(stored.parts))
             assert [header.base_sequence for header in headers] == [0, 1, 2]
             assert len({header.producer_id for header in headers}) == 1
             assert all(header.producer_id >= 0 and header.producer_epoch == 0 for header in headers)

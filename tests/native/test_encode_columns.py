@@ -452,3 +452,48 @@ def test_times_at_both_ends_of_the_range_come_back() -> None:
         unkeyed_partition=0,
     )
     assert [record.timestamp for record in decoded(batch).records] == times
+
+
+def test_keys_may_be_ignored() -> None:
+    columns = {"key": pa.array([b"a", None, b"c", b"d"]), "value": pa.array([b"1", b"2", b"3", b"4"])}
+    batches = encode_columns(
+        columns, partitions=16, batch_size=1000, now=NOW, unkeyed_partition=11, ignore_keys=True
+    )
+    assert [(batch.partition, batch.count) for batch in batches] == [(11, 4)]
+    assert [record.key for record in decoded(batches[0]).records] == [b"a", None, b"c", b"d"]
+
+
+def test_partitions_that_are_named_count_although_keys_are_ignored() -> None:
+    columns = {
+        "key": pa.array([b"a", b"b", b"c"]),
+        "value": pa.array([b"1", b"2", b"3"]),
+        "partition": pa.array([3, None, 5]),
+    }
+    batches = encode_columns(
+        columns, partitions=16, batch_size=1000, now=NOW, unkeyed_partition=11, ignore_keys=True
+    )
+    assert [batch.partition for batch in batches] == [3, 11, 5]
+
+
+@pytest.mark.parametrize("key", [b"a", None])
+def test_where_every_row_has_to_name_its_partition_one_that_does_not_is_an_error(key: bytes | None) -> None:
+    columns = {
+        "key": pa.array([b"a", key], pa.binary()),
+        "value": pa.array([b"1", b"2"]),
+        "partition": pa.array([3, None]),
+    }
+    with pytest.raises(ValueError, match="row 1 names no partition, keys are ignored"):
+        encode_columns(columns, partitions=16, batch_size=1000, now=NOW, ignore_keys=True)
+
+
+@pytest.mark.parametrize(("unit", "cell", "told"), [("ms", -1, -1), ("us", -1, -1), ("s", -7, -7000)])
+def test_a_time_before_1970_is_refused(unit: str, cell: int, told: int) -> None:
+    times = pa.array([0, cell], pa.int64()).cast(pa.timestamp(unit))
+    with pytest.raises(ValueError, match=rf"row 1 has a timestamp before 1970 \({told} ms\)"):
+        encode_columns(
+            {"value": pa.array([b"1", b"2"]), "timestamp": times},
+            partitions=1,
+            batch_size=1000,
+            now=NOW,
+            unkeyed_partition=0,
+        )

@@ -25,7 +25,6 @@ from tests.oracle import message_sets
 from tests.oracle.records import CODECS, decode_batch
 from tests.records.peers import PEERS, Peer
 
-
 MODULES = [accumulator, appender, deliveries, encode, held, outgoing, record_buffer, sticky]
 
 

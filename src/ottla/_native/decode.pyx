@@ -216,7 +216,10 @@ cdef class RecordIterator:
         return record
 
 
+# Nothing that it holds can lead back to it. If the collector saw it, it would also drop the reference to the pinned
+# buffer without releasing that, and a memoryview that is exported cannot go: a BufferError out of nowhere.
 @cython.final
+@cython.no_gc
 cdef class Records:
     """The records of one partition's part of a fetch: iterate, index, or take as Arrow columns."""
 

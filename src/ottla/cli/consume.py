@@ -15,6 +15,7 @@ from ottla.cli.failures import unknown_topic
 from ottla.cli.options import Bootstrap, ConfigFile, Debug, Options, connect
 from ottla.cli.outgoing import Render, renderer
 from ottla.cli.places import parse_start, parse_stop
+from ottla.errors import KafkaError
 
 if TYPE_CHECKING:
     from ottla.client.blocking import Client
@@ -114,10 +115,14 @@ def _existing(
     """The topics, or partitions of them, once it is known that they exist."""
     from ottla.client.topic_partition import TopicPartition
 
-    names = list(kafka.admin.list_topics(internal=True))
+    existing = kafka.admin.list_topics(internal=True)
     for topic in topics:
-        if topic not in names:
-            raise unknown_topic(topic, names)
+        if topic not in existing:
+            raise unknown_topic(topic, existing)
+        count = len(existing[topic].partitions)
+        for partition in partitions or ():
+            if partition >= count:
+                raise KafkaError(f"{topic} has no partition {partition}, only 0 to {count - 1}")
     if not partitions:
         return list(topics)
     return [TopicPartition(topic, partition) for topic in topics for partition in partitions]

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from ottla.client.cursor import NOBODY, UNKNOWN, Cursor
@@ -216,7 +217,7 @@ class Assignment:
                 continue
             error = _another_topic(tp, old, resets)
             if not resets:
-                session.fail(cursor, error, for_good=True)
+                session.fail(cursor, error, again=partial(_another_topic, tp, old, resets))
                 continue
             _logger.warning("%s", error)
             session.raise_to_reader(error, cursor)

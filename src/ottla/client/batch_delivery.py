@@ -70,6 +70,10 @@ class BatchDelivery:
                     "nobody else runs the loop: await the delivery instead of calling result()"
                 )
             self._wait(self, timeout)
+            if not self.done():
+                raise TimeoutError(
+                    f"the table for {self.topic} was not delivered within {timeout} s; it is still under way"
+                )
         return self._outcome()
 
     def _outcome(self) -> BatchDelivery:

@@ -26,15 +26,16 @@ from ottla.client.forks import on_fork
 from ottla.client.metrics import MetricsSnapshot
 from ottla.client.partitioners import Partitioner
 from ottla.client.partitioners.function import PartitionFunction
-from ottla.client.producer import Producer
+from ottla.client.record_path import NoRoom
 from ottla.client.requests import Shard
 from ottla.client.starts import Start, Stop
 from ottla.client.subscription import Subscribed
 from ottla.config import ClientConfig, ClientOptions
 from ottla.errors import KafkaError
 from ottla.hooks import ConsumerInterceptor, ProducerInterceptor
+from ottla.runtime import Clock
 from ottla.wire import Message
-from ottla.wire.records import BufferFull, Delivery
+from ottla.wire.records import Delivery
 
 _T = TypeVar("_T")
 
@@ -73,11 +74,15 @@ class Client:
         self._client._wake = self._driver.post
         self._client._wait = self._wait
         on_fork(self)
-        self._producer = self._driver.call(self._start())
+        try:
+            self._produce = self._driver.call(self._start())
+        except BaseException:
+            self._driver.close()
+            raise
         self.admin = Admin(self._client.admin, self._driver.call)
 
-    async def _start(self) -> Producer:
-        return self._client._running().producer
+    async def _start(self) -> Callable[..., Delivery]:
+        return self._client._running().producer.produce
 
     def __enter__(self) -> Self:
         return self
@@ -112,9 +117,9 @@ class Client:
             kafka.produce("orders", b"...", key=b"42", headers=[("trace", b"1")]).result(timeout=10).offset
         """
         try:
-            return self._producer.produce(topic, value, key, headers, partition, timestamp)
-        except BufferFull:
-            return self._driver.call(self._client.produce(topic, value, key, headers, partition, timestamp))
+            return self._produce(topic, value, key, headers, partition, timestamp)
+        except NoRoom as full:
+            return self._driver.call(self._client._when_there_is_room(full))
 
     def produce_batch(self, topic: str, table: Any, *, partition: int | None = None) -> BatchDelivery:
         """Hands all rows of a table over to be sent: anything that exports Arrow (pyarrow, polars, ...)."""
@@ -129,7 +134,8 @@ class Client:
         return self._driver.call(_called(self._client.abort_buffered))
 
     def _wait(self, delivery: Delivery, timeout: float | None) -> None:
-        self._driver.call(_outcome(delivery, timeout))
+        """Until it is done or the time is up: the delivery sees which."""
+        self._driver.call(_outcome(self._client._runtime.clock, delivery, timeout))
 
     # Consuming
 
@@ -197,7 +203,7 @@ class Client:
             self._driver.close()
 
     def forked(self) -> None:
-        """In a forked child: every call raises a ForkedError."""
+        """In a forked child: every call raises a ForkedError; for produce, the AsyncClient in here sees to it."""
         self._driver.forked()
 
 
@@ -205,14 +211,17 @@ async def _called(function: Callable[[], _T]) -> _T:
     return function()
 
 
-async def _outcome(delivery: Delivery, timeout: float | None) -> None:
-    """Until it is known, whatever it is."""
+async def _outcome(clock: Clock, delivery: Delivery, seconds: float | None) -> None:
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def tell(_: Delivery) -> None:
+    def tell(*_: Delivery) -> None:
         if not done.done():
             done.set_result(None)
 
     delivery.add_done_callback(tell)
-    async with asyncio.timeout(timeout):
+    timer = None if seconds is None else clock.call_later(max(0.0, seconds), tell)
+    try:
         await done
+    finally:
+        if timer is not None:
+            timer.cancel()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ottla.client.consumer import AsyncConsumer
 from ottla.client.driver import Driver
+from ottla.client.forks import on_fork
 from ottla.client.starts import Start
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import CorruptBatchError, DeserializationError, KafkaError
@@ -30,6 +31,7 @@ class Consumer:
         self._consumer = consumer
         self._reader = consumer.reader
         self._driver = driver
+        on_fork(self)
 
     def __iter__(self) -> Iterator[Any]:
         """Every record; ends when all partitions have reached their `stop`, and goes on after an error."""
@@ -49,6 +51,7 @@ class Consumer:
     def batches(self) -> Iterator[pyarrow.RecordBatch]:
         """Arrow columns, one batch for each part that was fetched; keys and values are raw."""
         while True:
+            self._driver.check()
             batch = self._reader.batch()
             if batch is not None:
                 yield batch
@@ -81,6 +84,8 @@ class Consumer:
         return taken
 
     def _records(self, deadline: float | None) -> Iterator[Any] | None:
+        # What is fetched but not read is nobody's in a forked child, nor after the client's end.
+        self._driver.check()
         while (records := self._reader.records()) is None:
             if not self._more(deadline):
                 return None
@@ -92,7 +97,7 @@ class Consumer:
     def _rescue(self, error: DeserializationError) -> None:
         if self._consumer.dead_letters is None:
             raise error
-        self._driver.call(self._consumer.dead_letters.send(error))
+        self._consumer.dead_letters.send_blocking(error, self._driver.call)
         self._reader.skip(error)
 
     # Positions
@@ -135,6 +140,10 @@ class Consumer:
         """Stops fetching. A second call does nothing, nor does one after the client has been closed."""
         if not self._consumer.is_closed and not self._driver.is_over:
             self._driver.call(self._consumer.close())
+
+    def forked(self) -> None:
+        """In a forked child: an iteration that is under way ends with its next step, with a ForkedError."""
+        self._reader.interrupted = True
 
     def __enter__(self) -> Self:
         self._driver.call(_begin(self._consumer))

@@ -6,6 +6,7 @@ on a running loop, and gives options their meaning.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeAlias, Unpack
@@ -19,17 +20,18 @@ from ottla.client.metrics import MetricsSnapshot
 from ottla.client.partitioners import DefaultPartitioner, Partitioner, as_partitioner
 from ottla.client.partitioners.function import PartitionFunction
 from ottla.client.parts import Parts, Wait, Wake
+from ottla.client.record_path import NoRoom
 from ottla.client.requests import Shard
 from ottla.client.starts import Start, Stop
 from ottla.client.subscription import Subscribed, Subscription
 from ottla.client.waiting import within
 from ottla.config import ClientConfig, ClientOptions
 from ottla.errors import BufferFullError, ClientClosedError, ConfigurationError, KafkaError
-from ottla.hooks import ConsumerInterceptor, Hook, ProducerInterceptor
+from ottla.hooks import ConsumerInterceptor, Hook, Hooks, ProducerInterceptor
 from ottla.runtime import Runtime, SystemRuntime
 from ottla.serde import resolve_deserializer, resolve_serializer
 from ottla.wire import Message
-from ottla.wire.records import BufferFull, Delivery
+from ottla.wire.records import Delivery
 
 CLOSE_TIMEOUT: Final = 30.0
 """How long closing waits for records that are under way, unless it is told otherwise."""
@@ -75,10 +77,12 @@ class AsyncClient:
         resolve_deserializer(key_deserializer, "key")
         resolve_deserializer(value_deserializer, "value")
         self._hooks = list(hooks)
+        Hooks(self._hooks)  # a mistake in them is the caller's, here
         self._interceptors = list(interceptors)
         _check_interceptors(self._interceptors)
         self._parts: Parts | None = None
         self._ended: KafkaError | None = None
+        self._closing: asyncio.Future[None] | None = None
         # How a blocking client's other threads reach the loop, and wait for it.
         self._wake: Wake | None = None
         self._wait: Wait | None = None
@@ -122,12 +126,18 @@ class AsyncClient:
         parts = self._parts or self._running()
         try:
             return parts.producer.produce(topic, value, key, headers, partition, timestamp)
-        except BufferFull as full:
-            return await self._when_there_is_room(
-                lambda: parts.producer.produce(topic, value, key, headers, partition, timestamp), full
-            )
+        except NoRoom as full:
+            return await self._when_there_is_room(full)
 
-    async def _when_there_is_room(self, attempt: Callable[[], Delivery], full: BufferFull) -> Delivery:
+    async def _produce_raw(
+        self, topic: str, value: bytes | None, key: bytes | None, headers: Sequence[tuple[str, bytes | None]]
+    ) -> Delivery:
+        try:
+            return self._running().producer.produce_raw(topic, value, key, headers)
+        except NoRoom as full:
+            return await self._when_there_is_room(full)
+
+    async def _when_there_is_room(self, full: NoRoom) -> Delivery:
         """Tries again each time that memory was freed. The clock runs from the first time, also for those in line."""
         parts = self._running()
         clock = self._runtime.clock
@@ -138,15 +148,16 @@ class AsyncClient:
             except TimeoutError:
                 raise self._full(full) from full
             try:
-                return attempt()
-            except BufferFull as again:
-                full = again
+                return full.again()
+            except NoRoom as still:
+                full = still
 
-    def _full(self, full: BufferFull) -> BufferFullError:
+    def _full(self, full: NoRoom) -> BufferFullError:
         limit = "max_buffered_records" if full.limit == "records" else "buffer_memory"
         return BufferFullError(
             f"the buffer for records is full for more than max_block_ms ({self.config.max_block_ms} ms): {full}. "
-            f"Either brokers take too little, or {limit} ({getattr(self.config, limit)}) is too small"
+            f"Either brokers take too little, or {limit} ({getattr(self.config, limit)}) is too small",
+            limit=limit,
         )
 
     async def produce_batch(self, topic: str, table: Any, *, partition: int | None = None) -> BatchDelivery:
@@ -191,7 +202,7 @@ class AsyncClient:
         """
         parts = self._running()
         if isinstance(on_error, DeadLetters) and on_error.producer is None:
-            on_error = DeadLetters(on_error.topic, self)
+            on_error = DeadLetters(on_error.topic, _Raw(self._produce_raw))
         key = self._key_deserializer if key_deserializer is None else key_deserializer
         value = self._value_deserializer if value_deserializer is None else value_deserializer
         return parts.consumer(
@@ -262,17 +273,33 @@ class AsyncClient:
 
         A DeliveryError says that records failed since the last flush, or were given up now.
         """
+        if self._closing is not None:
+            # Whoever comes second is to find everything closed too; the outcome is the first one's.
+            await asyncio.shield(self._closing)
         if self._ended is not None:
             return
         self._ended = ClientClosedError("the client is closed")
-        if self._parts is not None:
+        if self._parts is None:
+            return
+        self._closing = asyncio.get_running_loop().create_future()
+        try:
             await self._parts.close(timeout)
+        finally:
+            self._closing.set_result(None)
+            self._closing = None
 
     def forked(self) -> None:
         self._ended = forked_error()
         if self._parts is not None:
             self._parts.forked(self._ended)
             self._parts = None
+
+
+class _Raw:
+    """Sends records as they are: what could not be deserialized is not to be serialized."""
+
+    def __init__(self, produce: Callable[..., Any]) -> None:
+        self.produce = produce
 
 
 def _config(

@@ -24,7 +24,7 @@ from ottla.client.dead_letters import DeadLetters
 from ottla.client.fetch_queue import Failure, FetchQueue, Wake
 from ottla.client.reader import Reader
 from ottla.client.session import Session
-from ottla.client.starts import Start, Stop, start_place, stop_place
+from ottla.client.starts import Place, Start, Stop, start_place, stop_place
 from ottla.client.subscription import Subscription
 from ottla.client.topic_partition import TopicPartition
 from ottla.client.waiting import within
@@ -89,6 +89,7 @@ class Consumer:
             self.queue,
             hooks,
             runtime.clock.monotonic,
+            self._refetch,
             key_deserializer=key_deserializer,
             value_deserializer=value_deserializer,
             interceptors=interceptors,
@@ -193,6 +194,7 @@ class Consumer:
         self._beginning.cancel()
         await asyncio.gather(self._beginning, return_exceptions=True)
         await self._session.close()
+        self.queue.discard()
         for topic in self._assignment.subscription.named:
             self._metadata.untrack(topic)
         if self._assignment.subscription.patterns:
@@ -245,6 +247,10 @@ class Consumer:
             self.seek(TopicPartition(error.topic, error.partition), error.next_offset)
         else:
             self.reader.skip(error)
+
+    def _refetch(self, partition: TopicPartition, offset: int) -> None:
+        generation = self.reader.seek(partition, offset)
+        self.queue.wake(partial(self._session.seek, partition, Place(offset=offset), generation))
 
     def known_position(self, partition: TopicPartition) -> int | None:
         """The offset of the next record; None while it is being looked up."""
@@ -383,7 +389,9 @@ class AsyncConsumer(Consumer):
     # The end
 
     async def close(self) -> None:
+        """Stops reading; whoever waits for a record gets a ClientClosedError."""
         await self.end()
+        self.reader.close()
 
     async def __aenter__(self) -> Self:
         self._check_open()

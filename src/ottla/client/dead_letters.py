@@ -8,6 +8,7 @@ came from and why. Reading goes on when the record is delivered: not before, or 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol
 
 from ottla.errors import DeserializationError
@@ -32,7 +33,7 @@ class DeadLetterProducer(Protocol):
 class DeadLetters:
     """Where to, and by whom; without a `producer`, by the client that reads.
 
-    A client with serializers would serialize the raw bytes once more: give it one without.
+    That one passes its serializers by; another one with serializers would serialize the raw bytes once more.
     """
 
     def __init__(self, topic: str, producer: DeadLetterProducer | None = None) -> None:
@@ -45,9 +46,13 @@ class DeadLetters:
         delivery = made if isinstance(made, Delivery) else await made
         await delivery
 
-    def send_blocking(self, error: DeserializationError) -> None:
-        """The same for `ottla.Client`."""
-        self._produce(error).result()
+    def send_blocking(
+        self, error: DeserializationError, call: Callable[[Coroutine[Any, Any, Delivery]], Delivery]
+    ) -> None:
+        """The same in a thread that blocks; `call` has its client's loop run what an asynchronous producer gives."""
+        made = self._produce(error)
+        delivery = made if isinstance(made, Delivery) else call(made)
+        delivery.result()
 
     def _produce(self, error: DeserializationError) -> Any:
         if self.producer is None:

@@ -12,33 +12,38 @@ background thread begins within GRACE; and Ctrl-C ends the call it interrupts, n
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 from typing import Any, Final, TypeVar
 
 from ottla.client.forks import forked_error
 from ottla.errors import ClientClosedError
-from ottla.runtime import new_loop
 
 _T = TypeVar("_T")
+
+_logger = logging.getLogger("ottla.client")
 
 GRACE: Final = 0.003
 """Long enough that a thread that produces a thousand records a second one by one keeps the loop to itself, short
 enough that an acknowledgement which nobody waits for is not late."""
 
-_PASSES: Final = 4
-"""How often the loop goes round for an append: what was handed over, the task that it starts, what that writes."""
+_PASSES: Final = 2
+"""How often the loop goes round for an append, behind what was handed over: the sink drains, the socket is written."""
 
 
 class Driver:
     """Runs coroutines for threads that block."""
 
     def __init__(self, name: str) -> None:
-        self.loop = new_loop()
+        # Not uvloop: whenever it is run in the main thread it makes a socket pair for signals, which costs more than a
+        # whole round of asyncio's own loop, and large reads and writes take the same time in both.
+        self.loop = asyncio.new_event_loop()
         self._turn = threading.Lock()
         # Guards the fields below; never held while the loop runs.
         self._state = threading.Condition(threading.Lock())
@@ -55,43 +60,67 @@ class Driver:
 
     def call(self, work: Coroutine[Any, Any, _T]) -> _T:
         """The result of a coroutine; Ctrl-C cancels it."""
-        try:
-            self._check()
-            own_turn = self._take_turn()
-        except BaseException:
-            work.close()
-            raise
-        if not own_turn:
-            return self._ride_along(work)
-        try:
-            return self._run(work)
-        finally:
-            self._leave()
+        # Around everything: a KeyboardInterrupt between taking a lock and noting that would leave it taken forever.
+        with _ctrl_c() as ctrl_c:
+            try:
+                self.check()
+                own_turn = self._take_turn()
+            except BaseException:
+                work.close()
+                raise
+            if not own_turn:
+                return self._ride_along(work, ctrl_c)
+            try:
+                return self._run(work, ctrl_c)
+            finally:
+                self._leave()
 
     def post(self, function: Callable[[], object]) -> None:
         """Has a function called on the loop, soon; from any thread, also from inside of the loop."""
-        if _in_a_loop() or not self._turn.acquire(blocking=False):
-            self._check()
-            self.loop.call_soon_threadsafe(function)
-            return
-        try:
-            self._check()
-            self.loop.call_soon(function)
-            self._go_round()
-        finally:
-            self._leave()
+        with _ctrl_c():
+            if _in_a_loop() or not self._turn.acquire(blocking=False):
+                self.check()
+                self._call_soon(partial(self._serve, function))
+                return
+            try:
+                self.check()
+                self.loop.call_soon(function)
+                self._go_round()
+            finally:
+                self._leave()
 
-    def _check(self) -> None:
+    def _serve(self, function: Callable[[], object]) -> None:
+        """For a thread that could not run the loop. If the background does, it leaves: next time the thread can."""
+        function()
+        if self._background_runs:
+            self._end_round(_PASSES)
+
+    def check(self) -> None:
+        """Raises if the client is closed, or this process is a copy of its own."""
         if self._forked:
             raise forked_error()
         if self._ended:
             raise ClientClosedError("the client is closed")
+
+    def _call_soon(self, function: Callable[[], object]) -> None:
+        """From a thread that does not run the loop."""
+        try:
+            self.loop.call_soon_threadsafe(function)
+        except RuntimeError:
+            # It has been closed since we looked; anything else is a bug.
+            self.check()
+            raise
 
     # Who runs the loop
 
     def _take_turn(self) -> bool:
         """Whether the caller is to run the loop; if not, another call runs it, for as long as that takes."""
         if _in_a_loop():
+            if asyncio.get_running_loop() is self.loop:
+                raise RuntimeError(
+                    "a callback, hook or interceptor of the client has called what waits for the client: it would "
+                    "wait for itself. Hand this over to another thread"
+                )
             # A thread has one running loop only: this one is a coroutine's that blocks, wrongly but not our business.
             return False
         with self._state:
@@ -102,11 +131,8 @@ class Driver:
             self._background_runs = False
             self._visits += 1
             self.loop.call_soon_threadsafe(self.loop.stop)
-        try:
-            self._turn.acquire()
-        except BaseException:
-            self._notify()
-            raise
+        # It leaves within a callback's time.
+        self._turn.acquire()
         return True
 
     def _leave(self) -> None:
@@ -117,14 +143,14 @@ class Driver:
             if self._background_sleeps or self._passengers:
                 self._state.notify_all()
 
-    def _notify(self) -> None:
-        with self._state:
-            self._state.notify_all()
-
     def _background(self) -> None:
         """Runs the loop while nobody else does."""
         while self._wait_for_need():
-            self.loop.run_forever()
+            try:
+                self.loop.run_forever()
+            except BaseException:
+                # What a callback of the user raises to end the program, in a thread that cannot: the loop goes on.
+                _logger.exception("a callback on the client's loop raised")
             with self._state:
                 self._background_runs = False
                 self._turn.release()
@@ -151,52 +177,55 @@ class Driver:
 
     # Running it
 
-    def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
+    def _run(self, work: Coroutine[Any, Any, _T], ctrl_c: _CtrlC) -> _T:
         task = self.loop.create_task(work)
         task.add_done_callback(self._stop)
-        with _ctrl_c(self.loop) as interrupted:
+        ctrl_c.ends(self.loop.stop, self.loop)
+        try:
             while not task.done():
                 self.loop.run_forever()
-                if interrupted and not task.done():
+                if (ctrl_c.has_come or self._ended) and not task.done():
                     task.cancel()
-        if interrupted:
-            raise KeyboardInterrupt
-        return task.result()
+        except BaseException:
+            task.cancel()
+            raise
+        return self._outcome(task)
 
     def _stop(self, task: asyncio.Task[Any]) -> None:
         self.loop.stop()
 
+    def _outcome(self, done: asyncio.Task[_T] | Future[_T]) -> _T:
+        try:
+            return done.result()
+        except (CancelledError, asyncio.CancelledError):
+            if self._ended:
+                raise ClientClosedError("the client has been closed meanwhile") from None
+            raise
+
     def _go_round(self) -> None:
-        left = _PASSES
+        self._end_round(_PASSES)
+        self.loop.run_forever()
 
-        def again() -> None:
-            nonlocal left
-            left -= 1
-            if left:
-                self.loop.call_soon(again)
-            else:
-                self.loop.stop()
+    def _end_round(self, passes: int) -> None:
+        """Stops the loop when it has gone round so many times."""
+        if passes:
+            self.loop.call_soon(self._end_round, passes - 1)
+        else:
+            self.loop.stop()
 
-        self.loop.call_soon(again)
-        with _ctrl_c(self.loop) as interrupted:
-            self.loop.run_forever()
-        if interrupted:
-            raise KeyboardInterrupt
-
-    def _ride_along(self, work: Coroutine[Any, Any, _T]) -> _T:
+    def _ride_along(self, work: Coroutine[Any, Any, _T], ctrl_c: _CtrlC) -> _T:
         """Another thread runs the loop: hand the work over and wait."""
         with self._state:
+            # Nothing is handed over behind the end, where nobody would run it.
+            if self._ended:
+                work.close()
+                raise ClientClosedError("the client is closed")
+            future = asyncio.run_coroutine_threadsafe(work, self.loop)
             self._passengers += 1
             self._state.notify_all()
+        ctrl_c.ends(future.cancel, self.loop)
         try:
-            future = asyncio.run_coroutine_threadsafe(work, self.loop)
-            try:
-                return future.result()
-            except CancelledError:
-                raise ClientClosedError("the client has been closed meanwhile") from None
-            except BaseException:
-                future.cancel()
-                raise
+            return self._outcome(future)
         finally:
             with self._state:
                 self._passengers -= 1
@@ -210,16 +239,13 @@ class Driver:
         return self._ended or self._forked
 
     def close(self) -> None:
-        """Ends the loop; what is still on it is cancelled. A second call does nothing."""
+        """Ends the loop; what is still on it is cancelled, and calls of other threads end. Once."""
         with self._state:
-            if self._ended:
+            if self.is_over:
                 return
             self._ended = True
             self._state.notify_all()
-            if self._background_runs:
-                self.loop.call_soon_threadsafe(self.loop.stop)
-        if self._forked:
-            return
+            self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
         with self._turn:
             _finish(self.loop)
@@ -232,24 +258,41 @@ class Driver:
         self._state = threading.Condition(threading.Lock())
 
 
+class _CtrlC:
+    """Ctrl-C while a call runs in the main thread: it ends what the call waits for, between two callbacks."""
+
+    def __init__(self) -> None:
+        self.has_come = False
+        self._end: Callable[[], object] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def ends(self, end: Callable[[], object], loop: asyncio.AbstractEventLoop) -> None:
+        """What to call on the loop, also if Ctrl-C has come already."""
+        self._end, self._loop = end, loop
+        if self.has_come:
+            loop.call_soon_threadsafe(end)
+
+    def interrupt(self, number: int, frame: FrameType | None) -> None:
+        self.has_come = True
+        if self._end is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._end)
+
+
 @contextmanager
-def _ctrl_c(loop: asyncio.AbstractEventLoop) -> Iterator[list[None]]:
-    """While a call runs the loop in the main thread, Ctrl-C ends it between two callbacks. The list says whether."""
-    interrupted: list[None] = []
+def _ctrl_c() -> Iterator[_CtrlC]:
+    """Inside, Ctrl-C is noted; at the end it is raised. Only where it would be: in the main thread, by default."""
+    ctrl_c = _CtrlC()
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield interrupted
+        yield ctrl_c
         return
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        interrupted.append(None)
-        loop.call_soon_threadsafe(loop.stop)
-
-    signal.signal(signal.SIGINT, interrupt)
+    signal.signal(signal.SIGINT, ctrl_c.interrupt)
     try:
-        yield interrupted
+        yield ctrl_c
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        if ctrl_c.has_come:
+            raise KeyboardInterrupt from None
 
 
 def _in_a_loop() -> bool:
@@ -257,6 +300,9 @@ def _in_a_loop() -> bool:
 
 
 def _finish(loop: asyncio.AbstractEventLoop) -> None:
+    # Once round first: what was handed over last becomes a task by that, and a stop that is still to come is spent.
+    loop.call_soon(loop.stop)
+    loop.run_forever()
     tasks = sorted(asyncio.all_tasks(loop), key=asyncio.Task.get_name)
     for task in tasks:
         task.cancel()

@@ -22,7 +22,7 @@ Wake: TypeAlias = Callable[[Callable[[], None]], None]
 class Failure:
     """An error that the reader raises, in its turn: behind what was fetched before it."""
 
-    __slots__ = ("error", "generation", "on_taken", "position", "tp")
+    __slots__ = ("_error", "generation", "on_taken", "position", "tp")
 
     def __init__(
         self,
@@ -33,13 +33,19 @@ class Failure:
         position: int | None = None,
         on_taken: Callable[[], None] | None = None,
     ) -> None:
-        self.error = error
+        self._error: Exception | None = error
         self.tp = tp
         self.generation = generation
         self.position = position
         """Where the reader is afterwards, if the error moves it."""
         self.on_taken = on_taken
         """Called on the loop."""
+
+    def take_error(self) -> Exception:
+        """Once: the frames of its traceback hold this, and should not lead back to it."""
+        error, self._error = self._error, None
+        assert error is not None
+        return error
 
 
 class Answer:

@@ -131,16 +131,16 @@ class FetchedPartition:
         return f"FetchedPartition({self.tp} {self.offset} to {self.next_offset}, {len(self.data)} bytes)"
 
     def records(self, offset: int | None = None) -> Records:
-        """The records from `offset` on. A damaged first batch is a CorruptBatchError; before another, they end."""
+        """The records from `offset` on.
+
+        A damaged first batch is a CorruptBatchError. Where another one is damaged, or too much to decompress with
+        those before it, the records end before it: the next fetch has to begin there.
+        """
         start = self.offset if offset is None else offset
         try:
-            records = self._decode(self.data, start)
-            if len(records) == 0 and records.next_offset < self.next_offset:
-                # Everything in front of a damaged batch is behind us: this decodes that batch, and so raises.
-                records = self._decode(memoryview(self.data)[records.bytes_read :], start)
+            return self._decode(start)
         except DecodeError as error:
             raise self._corrupt(start, error) from error
-        return records
 
     def arrow(self, offset: int | None = None) -> pyarrow.RecordBatch:
         """The records as Arrow columns; those at or behind `stop` are not among them."""
@@ -152,6 +152,11 @@ class FetchedPartition:
     def is_cut(self) -> bool:
         """Whether it holds records that are not asked for, behind the place where reading ends."""
         return self.stop is not None and self.next_offset > self.stop
+
+    @property
+    def end(self) -> int:
+        """Where the reader is when it has read all that is asked for."""
+        return self.next_offset if self.stop is None else min(self.next_offset, self.stop)
 
     def seen_by_hooks(self, taken_at: float | None = None) -> hooks.FetchedPartition:
         return hooks.FetchedPartition(
@@ -165,9 +170,9 @@ class FetchedPartition:
             taken_at,
         )
 
-    def _decode(self, data: Buffer, offset: int) -> Records:
+    def _decode(self, offset: int) -> Records:
         return decode_fetch(
-            data,
+            self.data,
             self.topic,
             self.partition,
             offset=offset,

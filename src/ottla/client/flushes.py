@@ -8,7 +8,11 @@ from ottla.client.producer_batch import ProducerBatch
 
 
 class Flush:
-    """Counts what is left; `done` when that is nothing. Topics that are not known yet count as one each."""
+    """Counts what is left; `done` when that is nothing.
+
+    Records that are held, because nothing is known of their topic yet, count as one for each topic; when it is known,
+    all that are held by then are waited for.
+    """
 
     def __init__(self) -> None:
         self.left = 0

@@ -68,6 +68,10 @@ class Outcomes:
         """
         self._space_callbacks.append(callback)
 
+    @property
+    def is_space_wanted(self) -> bool:
+        return bool(self._space_callbacks)
+
     def space_freed(self) -> None:
         # Only those who are there now: whoever finds it full again waits for the next time, behind nobody new.
         for _ in range(len(self._space_callbacks)):

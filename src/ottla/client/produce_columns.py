@@ -12,13 +12,14 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
 from ottla.client.batch_delivery import BatchDelivery
 from ottla.client.partitioners import ColumnsMode
 from ottla.client.produce_settings import ProduceSettings
 from ottla.client.producer_batch import ProducerBatch
-from ottla.client.record_path import RecordPath
+from ottla.client.record_path import NoRoom, RecordPath
 from ottla.client.schedule import DrainSchedule
 from ottla.client.table_slices import named_columns, rows_of, slices
 from ottla.client.topic_producer import TopicProducer
@@ -183,8 +184,10 @@ class ColumnsProducer:
             receipt.add_done_callback(delivery.add_row())
 
     async def _produce_row(self, topic: str, row: ProducerRecord) -> Delivery:
+        attempt: Callable[[], Delivery] = partial(self._path.produce_row, topic, row)
         while True:
             try:
-                return self._path.produce_row(topic, row)
-            except BufferFull as full:
+                return attempt()
+            except NoRoom as full:
+                attempt = full.again
                 await self._room(full)

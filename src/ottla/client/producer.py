@@ -16,7 +16,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from ottla.client.batch_delivery import BatchDelivery
 from ottla.client.brokers import Brokers
@@ -29,7 +29,7 @@ from ottla.client.produce_settings import ProduceSettings
 from ottla.client.producer_batch import ProducerBatch
 from ottla.client.producer_id import ProducerIds
 from ottla.client.recbuf import RecBuf
-from ottla.client.record_path import Append, RecordPath
+from ottla.client.record_path import Append, NoRoom, RecordPath
 from ottla.client.schedule import DrainSchedule
 from ottla.client.sink import Sink, SinkParts
 from ottla.client.tasks import Tasks
@@ -152,20 +152,29 @@ class Producer:
         partition: int | None = None,
         timestamp: int | None = None,
     ) -> Delivery:
-        """Appends one record and gives its receipt. Never waits: BufferFull says that there is no room."""
+        """Appends one record and gives its receipt. Never waits: NoRoom says that there is none, and how to go on."""
         try:
             append = self._entries[topic]
         except KeyError:
             append = self._entry(topic)
         try:
             return append(key, value, headers, partition, timestamp)
-        except BufferFull:
+        except BufferFull as full:
             self._call(self._hurry_all)
-            raise
+            if isinstance(full, NoRoom):
+                raise
+            again = partial(self.produce, topic, value, key, headers, partition, timestamp)
+            raise NoRoom(full, again) from None
         except NoSuchPartition:
             # Partitions may have been added; for the next record, as this one was for what is known.
             self._call(partial(self._metadata.refresh, f"a partition of {topic} is not known"))
             raise
+
+    def produce_raw(
+        self, topic: str, value: bytes | None, key: bytes | None, headers: Sequence[tuple[str, bytes | None]]
+    ) -> Delivery:
+        """The same past interceptors and serializers."""
+        return self._path.append(topic, key, value, headers, None, None)
 
     def _entry(self, topic: str) -> Append:
         """The first record of a topic."""
@@ -258,6 +267,8 @@ class Producer:
         while self._noted:
             recbuf = self._recbufs.get(self._noted.popleft())
             if recbuf is not None:
+                # While somebody waits for room, nothing lingers.
+                recbuf.is_hurried = recbuf.is_hurried or self._outcomes.is_space_wanted
                 self._schedule.consider(recbuf)
         self._sweep_later()
 
@@ -418,12 +429,12 @@ class Producer:
 
     # The end
 
-    async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  of the runtime's clock
+    async def flush(self, timeout: float | None = None) -> None:
         """Until everything produced before is delivered or failed; DeliveryError if records have failed since."""
         await self._flush(timeout)
         self._outcomes.raise_failures()
 
-    async def _flush(self, timeout: float | None) -> None:  # noqa: ASYNC109
+    async def _flush(self, timeout: float | None) -> None:
         flush = Flush()
         for topic in list(self._topics.values()):
             topic.flush(flush)
@@ -439,7 +450,7 @@ class Producer:
                 f"until delivery_timeout_ms={self._settings.delivery_timeout * 1000:.0f}"
             ) from None
 
-    async def close(self, timeout: float) -> None:  # noqa: ASYNC109  of the runtime's clock
+    async def close(self, timeout: float) -> None:
         """Takes no more records, waits for those that are there, and fails what is left after `timeout` seconds.
 
         DeliveryError if records have failed since the last flush.
@@ -455,6 +466,16 @@ class Producer:
         finally:
             self._end()
         self._outcomes.raise_failures()
+
+    def forked(self, error: KafkaError) -> None:
+        """In a forked child: every use raises, and nothing native is touched, whose locks other threads may hold."""
+
+        def refuse(*_: object) -> NoReturn:
+            raise error
+
+        self._is_closed = True
+        self._wake = refuse
+        self._appends = self._entries = _Refusing(refuse)
 
     def _end(self) -> None:
         for topic in list(self._topics.values()):
@@ -481,6 +502,17 @@ class Producer:
         error.__cause__ = batch.last_error
         recbuf.give_up(batch)
         self._outcomes.failed(batch, error)
+
+
+class _Refusing(dict[str, Append]):
+    """Instead of the ways to append to topics: there are none any more."""
+
+    def __init__(self, refuse: Append) -> None:
+        super().__init__()
+        self._refuse = refuse
+
+    def __missing__(self, topic: str) -> Append:
+        return self._refuse
 
 
 async def _done(flush: Flush) -> None:

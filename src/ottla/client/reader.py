@@ -50,6 +50,7 @@ class Reader:
         queue: FetchQueue,
         hooks: Hooks,
         now: Callable[[], float],
+        refetch: Callable[[TopicPartition, int], None],
         *,
         key_deserializer: Deserialize | None = None,
         value_deserializer: Deserialize | None = None,
@@ -59,6 +60,8 @@ class Reader:
         self._queue = queue
         self._hooks = hooks
         self._now = now
+        self._refetch = refetch
+        """Has a partition fetched again from an offset; seeks there."""
         self._key = key_deserializer
         self._value = value_deserializer
         self._interceptors = interceptors
@@ -98,12 +101,12 @@ class Reader:
         if part is None:
             return
         self._close()
-        if self._behind < part.next_offset and not part.is_cut:
-            # A damaged batch follows: it stays the current part, and opening it raises.
-            self._positions[part.tp] = self._behind
+        if self._behind < part.end:
+            # A batch follows that cannot be read together with those before it, or not at all. As the first of a
+            # fetch it says which.
+            self._refetch(part.tp, self._behind)
             return
-        end = part.next_offset if part.stop is None else min(part.next_offset, part.stop)
-        self._positions[part.tp] = end
+        self._positions[part.tp] = part.end
         self._current = None
 
     def take(self, records: Iterator[Any], most: int) -> list[Any]:
@@ -170,6 +173,14 @@ class Reader:
             and not len(self._queue)
         )
 
+    def close(self) -> None:
+        """Lets go of everything that was fetched; positions stay."""
+        self._settle()
+        self._current = None
+        self._held.clear()
+        self._resumed.clear()
+        self.interrupted = True
+
     # Positions
 
     def position(self, tp: TopicPartition) -> int | None:
@@ -223,7 +234,10 @@ class Reader:
         """Makes the next part the current one; raises an error whose turn it is."""
         if self._deferred is not None:
             deferred, self._deferred = self._deferred, None
-            raise deferred
+            try:
+                raise deferred
+            finally:
+                del deferred
         while True:
             if self._resumed:
                 part = self._resumed.popleft()
@@ -251,7 +265,11 @@ class Reader:
                 return
             if failure.position is not None:
                 self._positions[failure.tp] = failure.position
-        raise failure.error
+        error = failure.take_error()
+        try:
+            raise error
+        finally:
+            del error  # a frame that an error leads to must not lead to the error
 
     def _tell_taken(self, part: FetchedPartition) -> None:
         if (tell := self._hooks.on_fetch_taken) is not None:

@@ -8,16 +8,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ottla.hooks import Hooks, ProducerInterceptor, ProducerRecord, overrides
 from ottla.serde.calls import Serialize
-from ottla.wire.records import Delivery
+from ottla.wire.records import BufferFull, Delivery
 
 _logger = logging.getLogger("ottla.client.producer")
 
 Append = Callable[..., Delivery]
 """(key, value, headers, partition, timestamp) -> receipt; the key and the value are bytes."""
+
+
+class NoRoom(BufferFull):
+    """There is no room for a record. `again` tries once more, with what interceptors and serializers have made."""
+
+    def __init__(self, full: BufferFull, again: Callable[[], Delivery]) -> None:
+        super().__init__(str(full), full.limit)
+        self.again = again
 
 
 class RecordPath:
@@ -86,7 +95,11 @@ class RecordPath:
         timestamp: int | None,
     ) -> Delivery:
         """A record that is serialized already."""
-        delivery = self._find(topic)(key, value, headers or None, partition, timestamp)
+        try:
+            delivery = self._find(topic)(key, value, headers or None, partition, timestamp)
+        except BufferFull as full:
+            again = partial(self.append, topic, key, value, headers, partition, timestamp)
+            raise NoRoom(full, again) from None
         if self._on_record_buffered is not None:
             self._on_record_buffered(delivery)
         if self._receivers:

@@ -243,9 +243,15 @@ class Requests:
 
     async def _pursue_apart(self, call: _Call, places: Sequence[Place], trail: Trail) -> list[Shard]:
         found = await asyncio.gather(
-            *(self._pursue(call, place.keys, trail.branch(), place) for place in places)
+            *(self._pursue(call, place.keys, trail.branch(), place) for place in places),
+            return_exceptions=True,
         )
-        return [shard for shards in found for shard in shards]
+        shards: list[Shard] = []
+        for each in found:
+            if isinstance(each, BaseException):
+                raise each  # none is expected; all have ended by now
+            shards += each
+        return shards
 
     async def _places(self, call: _Call, keys: Sequence[Key], trail: Trail) -> list[Place]:
         try:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.client.alarm import Alarm
@@ -273,16 +273,18 @@ class Session:
             self._troubled_since[cursor.tp] = now
             self.fail(cursor, error)
 
-    def fail(self, cursor: Cursor, error: KafkaError, *, for_good: bool = False) -> None:
-        """An error for the reader. The cursor is tried again once it was raised; `for_good`, only after a seek."""
+    def fail(
+        self, cursor: Cursor, error: KafkaError, *, again: Callable[[], KafkaError] | None = None
+    ) -> None:
+        """An error for the reader. Once it was raised the cursor is tried again, or with `again` fails again."""
         cursor.fail()
         generation = cursor.generation
 
         def told() -> None:
-            if for_good and cursor.state is State.FAILED and cursor.generation == generation:
-                self.fail(cursor, error, for_good=True)
-            else:
+            if again is None:
                 self._told(cursor, generation)
+            elif cursor.state is State.FAILED and cursor.generation == generation:
+                self.fail(cursor, again(), again=again)
 
         self.queue.put(Failure(error, cursor.tp, generation=generation, on_taken=told))
 

@@ -32,7 +32,14 @@ from ottla.client.purposes import Purpose
 from ottla.client.recbuf import RecBuf
 from ottla.client.schedule import DrainSchedule
 from ottla.client.tasks import Tasks
-from ottla.errors import BrokerError, ClientClosedError, ConnectionFailedError, KafkaError, ProtocolError
+from ottla.errors import (
+    AbortedError,
+    BrokerError,
+    ClientClosedError,
+    ConnectionFailedError,
+    KafkaError,
+    ProtocolError,
+)
 from ottla.runtime import Runtime, Timer
 from ottla.wire import ZERO_UUID, Message, Uuid
 from ottla.wire.messages import ProduceRequest, ProduceResponse
@@ -411,6 +418,15 @@ class Sink:
         recbuf.retry(batch, error, self._clock.monotonic() + delay, unsure=unsure)
 
     def _fail(self, recbuf: RecBuf, batch: ProducerBatch, error: BaseException) -> None:
+        if batch.is_unsure:
+            # The answer is about the last try only: whoever produces it again must know that.
+            last = error
+            error = AbortedError(
+                f"a record for {recbuf.topic}-{recbuf.partition} was given up and may be stored by an earlier try; "
+                f"the last one ended with: {last}",
+                may_be_stored=True,
+            )
+            error.__cause__ = last
         recbuf.give_up(batch)
         self._parts.outcomes.failed(batch, error)
 

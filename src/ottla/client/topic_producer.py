@@ -132,8 +132,9 @@ class TopicProducer:
     def flush(self, flush: Flush) -> None:
         """Everything that is here goes out at once, and `flush` waits for it."""
         if self.appender is None:
-            flush.hold()
-            self.flushes.append(flush)
+            if self.held.records:
+                flush.hold()
+                self.flushes.append(flush)
             return
         for recbuf in self.recbufs:
             recbuf.cut()

@@ -1,9 +1,9 @@
 """Records and columns: the compiled core with its codecs, as client and broker use it.
 
-Reading: `decode_fetch` gives lazy records or Arrow columns. Writing: an `Accumulator` takes records one by one, through
-a `TopicAppender` that chooses their partitions, or through `HeldRecords` while these are not known; `encode_columns`
-takes Arrow columns. Both make batches, which `seal` finishes for the wire. All of it is synchronous and may run in any
-thread; what is large releases the GIL.
+Reading: `decode_fetch` gives lazy records or Arrow columns. Writing: an `Accumulator` takes records one by one, from
+a `TopicAppender` that chooses their partitions or from `HeldRecords` while these are not known; `encode_columns`
+takes Arrow columns. Both make batches, which `seal` finishes for the wire. All of it is synchronous and may run in
+any thread; what is large releases the GIL.
 """
 
 from __future__ import annotations

@@ -175,6 +175,24 @@ def test_waiting_for_metadata_ends_at_the_timeout_and_says_that_the_topic_is_the
     run(body)
 
 
+def test_a_topic_that_a_broker_has_not_heard_of_yet_is_asked_for_again(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"]) as cluster:
+            admin = asker(world, cluster).admin
+            unknown = error("UNKNOWN_TOPIC_OR_PARTITION")
+            metadata = cluster.faults.add("Metadata", topic="orders", action=unknown, count=2)
+            assert (await admin.describe_topic("orders")).name == "orders"
+            assert metadata.hits == 2
+            offsets = cluster.faults.add("Metadata", topic="orders", action=unknown, count=1)
+            world.clock.advance(6)  # longer than metadata is kept
+            assert len(await admin.list_offsets("orders")) == 1
+            configs = cluster.faults.add("DescribeConfigs", action=unknown, count=1)
+            await admin.describe_configs(topic="orders")
+            assert (offsets.hits, configs.hits) == (1, 1)
+
+    run(body)
+
+
 def test_mistakes_are_named(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster() as cluster:

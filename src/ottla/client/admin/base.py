@@ -46,14 +46,16 @@ class Subject:
         self, names: Sequence[str], deadline: Deadline, max_age: float | None = None
     ) -> dict[str, TopicView | KafkaError]:
         """Topics by name; one that a broker does not know is asked for again, as it may just have been created."""
-        for attempt in range(MISSING_TRIES):
+        attempt = 0
+        while True:
             view = await self._metadata.fresh(names, max_age=max_age, timeout=deadline.left())
             found = {name: _topic_or_error(view, name) for name in names}
             delay = self._backoff.delay(attempt)
-            if delay >= deadline.left() or not any(map(_is_missing, found.values())):
-                break
+            attempt += 1
+            is_last = attempt >= MISSING_TRIES or delay >= deadline.left()
+            if is_last or not any(map(_is_missing, found.values())):
+                return found
             await self._runtime.clock.sleep(delay)
-        return found
 
     def _deadline(self, timeout: float | None) -> Deadline:
         return Deadline(self._runtime.clock, self._seconds(timeout))

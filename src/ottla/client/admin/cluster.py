@@ -15,6 +15,7 @@ from ottla.client.admin.results import (
     Results,
     VersionRange,
 )
+from ottla.client.topic_partition import TopicPartition
 from ottla.errors import KafkaError, from_code, raise_for_code
 from ottla.wire import api_for_key, api_keys
 from ottla.wire.messages import (
@@ -144,7 +145,7 @@ def _log_dirs(answer: DescribeLogDirsResponse, broker: int) -> dict[str, LogDir]
             total_bytes=None if result.total_bytes < 0 else result.total_bytes,
             usable_bytes=None if result.usable_bytes < 0 else result.usable_bytes,
             replicas={
-                (topic.name, partition.partition_index): ReplicaSize(
+                TopicPartition(topic.name, partition.partition_index): ReplicaSize(
                     partition.partition_size, partition.offset_lag, partition.is_future_key
                 )
                 for topic in result.topics

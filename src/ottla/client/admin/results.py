@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Literal, TypeVar
 
+from ottla.client.topic_partition import TopicPartition
 from ottla.errors import KafkaError
 from ottla.wire import Uuid
 
@@ -236,9 +237,9 @@ class ReplicaSize:
 
 @dataclass(frozen=True, slots=True)
 class LogDir:
-    """A directory of a broker, with the replicas in it by (topic, partition)."""
+    """A directory of a broker, with the replicas in it."""
 
     error: KafkaError | None
     total_bytes: int | None
     usable_bytes: int | None
-    replicas: Mapping[tuple[str, int], ReplicaSize]
+    replicas: Mapping[TopicPartition, ReplicaSize]

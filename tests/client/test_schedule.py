@@ -1,0 +1,76 @@
+"""When RecBufs are handed to their sinks, on a clock that the test moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla.client.recbuf import RecBuf
+from ottla.client.schedule import DrainSchedule
+from ottla.wire.records import Accumulator
+from tests.client.worlds import Body, World
+
+Run = Callable[[Body], object]
+
+
+class Sink:
+    node_id = 1
+
+    def __init__(self) -> None:
+        self.ready: list[int] = []
+
+    def add(self, recbuf: RecBuf) -> None:
+        self.ready.append(recbuf.partition)
+
+    def remove(self, recbuf: RecBuf) -> None: ...
+
+
+def recbufs(world: World, sink: Sink, linger: float) -> list[RecBuf]:
+    monotonic = world.runtime.clock.monotonic
+    accumulator = Accumulator(batch_size=1000, max_bytes=1 << 20, clock=lambda: 0, monotonic=monotonic)
+    made = [
+        RecBuf(accumulator.buffer("orders", number), linger=linger, max_in_flight=5, is_idempotent=True)
+        for number in range(3)
+    ]
+    for recbuf in made:
+        recbuf.move_to(sink)
+    return made
+
+
+def test_those_that_linger_go_together_once_more_than_half_of_their_time_is_over(run: Run) -> None:
+    async def body(world: World) -> None:
+        sink, clock = Sink(), world.runtime.clock
+        schedule = DrainSchedule(clock, 10.0)
+        first, second, third = recbufs(world, sink, 10.0)
+        for recbuf in (first, second, third):
+            recbuf.buffer.append(None, b"1")
+            schedule.consider(recbuf)
+            world.clock.advance(4)
+        assert sink.ready == []
+        await clock.sleep(0)
+        # 12 seconds for the first, 8 for the second, 4 for the third.
+        assert sink.ready == [0, 1]
+        world.clock.advance(6)
+        await clock.sleep(0)
+        assert sink.ready == [0, 1, 2]
+        schedule.close()
+
+    run(body)
+
+
+def test_what_is_ready_goes_at_once_and_nothing_after_closing(run: Run) -> None:
+    async def body(world: World) -> None:
+        sink, clock = Sink(), world.runtime.clock
+        schedule = DrainSchedule(clock, 10.0)
+        first, second, _ = recbufs(world, sink, 10.0)
+        first.buffer.append(None, b"1")
+        first.is_hurried = True
+        schedule.consider(first)
+        assert sink.ready == [0]
+        second.buffer.append(None, b"1")
+        schedule.consider(second)
+        schedule.close()
+        world.clock.advance(60)
+        await clock.sleep(0)
+        assert sink.ready == [0]
+
+    run(body)
