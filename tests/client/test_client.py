@@ -11,7 +11,7 @@ import pyarrow
 import pytest
 
 import ottla
-from ottla.broker import delay, never
+from ottla.broker import error, never
 from ottla.broker.cluster import AsyncCluster
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import (
@@ -159,10 +159,10 @@ def test_a_record_that_cannot_be_deserialized_is_raised_and_can_be_skipped(run: 
             assert [record.value for record in await consumer.poll(timeout=60)] == [{"a": 1}]
             with pytest.raises(DeserializationError) as caught:
                 await consumer.poll(timeout=60)
-            error = caught.value
-            assert (error.topic, error.partition, error.offset) == ("orders", 0, 1)
-            assert error.value == b"no json"
-            consumer.skip(error)
+            failed = caught.value
+            assert (failed.topic, failed.partition, failed.offset) == ("orders", 0, 1)
+            assert failed.value == b"no json"
+            consumer.skip(failed)
             assert [record.value async for record in consumer] == [{"a": 2}]
 
     run(body)
@@ -296,28 +296,24 @@ for _name in HOOK_NAMES:
 def test_every_hook_is_called(run: Run) -> None:
     async def body(world: World) -> None:
         heard = Listens()
-        async with world.cluster(topics=["orders"]) as cluster, world.client(cluster, hooks=[heard]) as kafka:
+        options = {"hooks": [heard], "auto_offset_reset": "earliest"}
+        async with world.cluster(topics=["orders"]) as cluster, world.client(cluster, **options) as kafka:
             await (await kafka.produce("orders", b"1"))
-            cluster.faults.add(api="Produce", when="before_append", action=delay(0), count=1)
             await read(kafka, "orders")
             # An offset that is out of range, and a record that the broker refuses.
             consumer = kafka.consume({TopicPartition("orders", 0): 100})
-            cluster.faults.add(api="Produce", action=_refusal(), count=1)
+            cluster.faults.add(api="Produce", action=error("MESSAGE_TOO_LARGE"), count=1)
             with pytest.raises(MessageTooLargeError):
                 await (await kafka.produce("orders", b"2"))
             assert await consumer.poll(timeout=60) != []
             await consumer.close()
+            with pytest.raises(DeliveryError):
+                await kafka.flush()
         # A throttle needs a quota, which is the connections' own test.
         assert [name for name in HOOK_NAMES if name not in heard.calls] == ["on_broker_throttle"]
         assert heard.calls["on_client_closed"] == 1
 
     run(body)
-
-
-def _refusal() -> Any:
-    from ottla.broker import error
-
-    return error("MESSAGE_TOO_LARGE")
 
 
 # Receipts
@@ -340,7 +336,7 @@ def test_awaiting_a_receipt_does_not_wait_for_linger() -> None:
     async def body(world: World) -> None:
         async with (
             world.cluster(topics=["orders"]) as cluster,
-            world.client(cluster, linger_ms=3_600_000) as kafka,
+            world.client(cluster, linger_ms=60_000) as kafka,
         ):
             begin = world.clock.monotonic()
             await (await kafka.produce("orders", b"1"))
@@ -352,12 +348,12 @@ def test_awaiting_a_receipt_does_not_wait_for_linger() -> None:
 def test_flush_tells_of_receipts_that_nobody_looked_at(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(topics=["orders"]) as cluster, world.client(cluster) as kafka:
-            cluster.faults.add(api="Produce", action=_refusal(), count=1)
+            cluster.faults.add(api="Produce", action=error("MESSAGE_TOO_LARGE"), count=1)
             for value in (b"1", b"2", b"3"):
                 await kafka.produce("orders", value)
             # A batch of several is split; single records are what is refused for good.
             await kafka.flush()
-            cluster.faults.add(api="Produce", action=_refusal(), count=1)
+            cluster.faults.add(api="Produce", action=error("MESSAGE_TOO_LARGE"), count=1)
             await kafka.produce("orders", b"4")
             with pytest.raises(DeliveryError) as caught:
                 await kafka.flush()
@@ -372,7 +368,7 @@ def test_flush_tells_of_receipts_that_nobody_looked_at(run: Run) -> None:
 def test_a_delivery_timeout_ends_at_its_time(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(topics=["orders"]) as cluster:
-            options = {"delivery_timeout_ms": 2_000, "request_timeout_ms": 500, "linger_ms": 0}
+            options = {"delivery_timeout_ms": 2_000, "request_timeout_ms": 600, "linger_ms": 0}
             async with world.client(cluster, **options) as kafka:
                 await (await kafka.produce("orders", b"1"))
                 cluster.faults.add(api="Produce", action=never)
@@ -417,11 +413,11 @@ def test_a_full_buffer_is_an_error_that_names_the_limit(run: Run, limits: dict[s
         ):
             await (await kafka.produce("orders", b"first"))
             cluster.pause_node(1)
+            for _ in range(3):
+                await kafka.produce("orders", bytes(30_000))
             begin = world.clock.monotonic()
             with pytest.raises(BufferFullError, match=name) as caught:
-                for _ in range(10):
-                    begin = world.clock.monotonic()
-                    await kafka.produce("orders", bytes(30_000))
+                await kafka.produce("orders", bytes(30_000))
             assert caught.value.limit == name
             assert 0.25 <= world.clock.monotonic() - begin < 5
             cluster.resume_node(1)
@@ -483,7 +479,7 @@ def test_requests_metrics_and_admin_are_there(run: Run) -> None:
             assert isinstance(answer, MetadataResponse)
             assert sorted(topic.name or "" for topic in answer.topics) == ["orders"]
             assert len(await kafka.request_sharded(MetadataRequest(topics=None))) >= 1
-            assert [topic.name for topic in await kafka.admin.list_topics()] == ["orders"]
+            assert list(await kafka.admin.list_topics()) == ["orders"]
             await (await kafka.produce("orders", b"1"))
             assert kafka.metrics() is not None
 
@@ -514,7 +510,7 @@ def test_options_are_keywords_or_a_config_or_both() -> None:
     assert ottla.AsyncClient("one:1", linger_ms=7).config == config
     assert ottla.AsyncClient(config=config).config is config
     changed = ottla.AsyncClient("two:2", config=config, client_id="me").config
-    assert (changed.bootstrap_servers, changed.linger_ms, changed.client_id) == ("two:2", 7, "me")
+    assert (changed.bootstrap_servers, changed.linger_ms, changed.client_id) == (("two:2",), 7, "me")
 
 
 def test_what_is_wrong_with_an_option_is_said_with_the_closest_match() -> None:
@@ -524,11 +520,11 @@ def test_what_is_wrong_with_an_option_is_said_with_the_closest_match() -> None:
         ottla.AsyncClient("one:1", linger_ms=-5)
     with pytest.raises(ConfigurationError, match="Client"):
         ottla.AsyncClient()
-    with pytest.raises(ConfigurationError, match="json"):
+    with pytest.raises(ValueError, match="json"):
         ottla.AsyncClient("one:1", value_serializer="jsn")
-    with pytest.raises(ConfigurationError, match="json"):
+    with pytest.raises(ValueError, match="json"):
         ottla.AsyncClient("one:1", value_deserializer="jsn")
-    with pytest.raises(ConfigurationError, match="round_robin"):
+    with pytest.raises(ValueError, match="round_robin"):
         ottla.AsyncClient("one:1", partitioner="roundrobin")
     with pytest.raises(TypeError, match="no hook"):
         ottla.AsyncClient("one:1", hooks=[object()])

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -19,8 +20,8 @@ from tests.client.worlds import Body, World
 
 Run = Callable[[Body], object]
 ORDERS = TopicPartition("orders", 0)
-HASTY = {"request_timeout_ms": 300, "default_api_timeout_ms": 300, "fetch_max_wait_ms": 100}
-FRESH = {"metadata_max_age_ms": 200, "metadata_min_age_ms": 100}
+HASTY: dict[str, Any] = {"request_timeout_ms": 300, "default_api_timeout_ms": 300, "fetch_max_wait_ms": 100}
+FRESH: dict[str, Any] = {"metadata_max_age_ms": 200, "metadata_min_age_ms": 100}
 NO_CREATION = {"auto.create.topics.enable": "false"}
 
 
@@ -57,7 +58,7 @@ def test_ends_at_the_end_as_of_the_start(run: Run) -> None:
             cluster.seed("orders", numbered(10), 0)
             cluster.seed("orders", numbered(5), 1)
             async with consuming(world, cluster, "orders", start="earliest", stop="latest") as consumer:
-                found = []
+                found: list[bytes] = []
                 async for record in consumer:
                     if not found:
                         cluster.seed("orders", numbered(7), 2)

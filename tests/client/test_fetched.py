@@ -9,11 +9,13 @@ import pytest
 from ottla.client.fetched import FetchedPartition, span
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import CorruptBatchError
-from ottla.wire.batches import encode_batch
+from ottla.wire.batches import PlainRecord, encode_batch
 
 
 def stored(base: int, *values: bytes, epoch: int = 4, **options: Any) -> bytes:
-    records = [(base + number, 1_700_000_000_000, None, value, []) for number, value in enumerate(values)]
+    records: list[PlainRecord] = [
+        (base + number, 1_700_000_000_000, None, value, []) for number, value in enumerate(values)
+    ]
     return encode_batch(records, base_offset=base, leader_epoch=epoch, **options)
 
 
@@ -50,7 +52,7 @@ def test_records_end_before_a_damaged_batch_which_raises_when_it_is_the_first() 
     records = fetched(bytes(damaged)).records()
     assert [record.value for record in records] == [b"a"]
     assert records.next_offset == 1
-    with pytest.raises(CorruptBatchError, match="orders, partition 0.*offset 1") as caught:
+    with pytest.raises(CorruptBatchError, match=r"orders, partition 0.*offset 1") as caught:
         fetched(bytes(damaged[start:]), 1).records()
     assert (caught.value.offset, caught.value.next_offset) == (1, 3)
 

@@ -51,6 +51,8 @@ class Driver:
         self._visits = 0
         self._background_runs = False
         self._background_sleeps = False
+        # Somebody waits for the background thread to leave the loop to him.
+        self._has_heir = False
         self._ended = False
         self._forked = False
         self._thread = threading.Thread(target=self._background, name=name, daemon=True)
@@ -130,9 +132,12 @@ class Driver:
                 return False
             self._background_runs = False
             self._visits += 1
+            self._has_heir = True
             self.loop.call_soon_threadsafe(self.loop.stop)
-        # It leaves within a callback's time.
-        self._turn.acquire()
+            # It leaves within a callback's time, and leaves the turn taken: a free one could be gone before this thread
+            # is awake, to the background thread again or to another call, and nobody would tell those to leave.
+            while self._has_heir:
+                self._state.wait()
         return True
 
     def _leave(self) -> None:
@@ -153,7 +158,11 @@ class Driver:
                 _logger.exception("a callback on the client's loop raised")
             with self._state:
                 self._background_runs = False
-                self._turn.release()
+                if self._has_heir:
+                    self._has_heir = False
+                    self._state.notify_all()
+                else:
+                    self._turn.release()
 
     def _wait_for_need(self) -> bool:
         """Until the loop is free and nobody has come for GRACE, or somebody waits for it; False at the end."""
