@@ -3,10 +3,10 @@
 They are imported when they are first used: `import ottla` in a Spark worker that only decodes costs nothing more.
 """
 
-from typing import TYPE_CHECKING
-
 from ottla.errors import KafkaError
 
+# The name that type checkers take for true: importing `typing` would take longer than this whole file.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ottla.client.blocking import Client
     from ottla.client.blocking_consumer import Consumer

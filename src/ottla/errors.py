@@ -92,6 +92,19 @@ class BufferFullError(KafkaError, BufferError):
         self.limit = limit
 
 
+class RecordTooLargeError(KafkaError, ValueError):
+    """A record, or the rows of a table that go together, would take more bytes than an option allows; nothing was kept.
+
+    `size` is how many it takes, `limit` the option: "max_request_size" or "buffer_memory".
+    """
+
+    def __init__(self, message: str, *, size: int = 0, limit: str | None = None) -> None:
+        """`message` is the whole sentence; the rest is for programs."""
+        super().__init__(message)
+        self.size = size
+        self.limit = limit
+
+
 class DeliveryError(KafkaError):
     """Records that `flush` or `close` waited for were not delivered; the first one's error is the `__cause__`.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -46,13 +47,15 @@ async def disturb(world: World, cluster: AsyncCluster, random: Random) -> None:
             cluster.faults.add("Fetch", action=faults.error(code), count=1, when="response")
 
 
+def has_leader(cluster: AsyncCluster, partition: int) -> bool:
+    return cluster.leader("orders", partition) in cluster.nodes
+
+
 async def write(world: World, cluster: AsyncCluster, random: Random) -> None:
     written = dict.fromkeys(range(PARTITIONS), 0)
     for _ in range(ROUNDS):
         for partition in range(PARTITIONS):
-            await cluster.wait_for(
-                lambda partition=partition: cluster.leader("orders", partition) in cluster.nodes
-            )
+            await cluster.wait_for(partial(has_leader, cluster, partition))
             cluster.seed("orders", numbered(PER_ROUND, written[partition]), partition)
             written[partition] += PER_ROUND
         await disturb(world, cluster, random)

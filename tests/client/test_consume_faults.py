@@ -160,6 +160,20 @@ def test_a_missing_permission_is_raised_and_reading_goes_on_afterwards(run: Run)
     run(body)
 
 
+def test_a_topic_that_metadata_refuses_is_raised_for_as_long_as_it_does(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics={"orders": 1}) as cluster:
+            cluster.seed("orders", numbered(3))
+            cluster.faults.add("Metadata", topic="orders", action=faults.error(29), count=2)
+            async with consuming(world, cluster, "orders", start="earliest", **FRESH) as consumer:
+                for _ in range(2):
+                    with pytest.raises(TopicAuthorizationFailedError, match="orders"):
+                        await read(consumer, 1)
+                assert values(await read(consumer, 3)) == numbered(3)
+
+    run(body)
+
+
 def test_a_deleted_topic_is_told_and_another_one_of_its_name_is_read_from_the_beginning(run: Run) -> None:
     async def body(world: World) -> None:
         resets = Resets()

@@ -56,6 +56,16 @@ def test_a_leader_that_changes_makes_the_answer_under_way_void() -> None:
     assert it.fetch_node(0.0) == 2
 
 
+def test_what_is_buffered_stays_so_when_the_leader_changes() -> None:
+    it = cursor()
+    flight = it.use()
+    it.buffer(10, epoch=3)
+    it.follow(2, 4)
+    assert (state(it), it.flight) == (State.BUFFERED, flight)
+    it.begun()
+    assert it.fetch_node(0.0) == 2
+
+
 def test_older_leader_epochs_and_minus_one_are_not_adopted() -> None:
     it = cursor()
     assert not it.follow(2, 2)

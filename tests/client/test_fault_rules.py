@@ -7,7 +7,8 @@ leaders and topics that go and come back, all with the whole client.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,8 @@ from ottla.broker import delay, drop, error, never
 from ottla.broker.cluster import AsyncCluster, TopicSpec
 from ottla.broker.faults import STAGES, Action
 from tests.client.worlds import Body, World, in_simulation, on_sockets
+
+Disturb = Callable[[AsyncCluster, World], Coroutine[Any, Any, None]]
 
 COUNT = 60
 PARTITIONS = 3
@@ -152,7 +155,7 @@ def test_faults_are_survived_on_sockets(api: str, when: str, action: Action) -> 
     on_sockets(under(api, when, action, count=1))
 
 
-def disturbed(disturb: Callable[[AsyncCluster, World], Awaitable[None]]) -> Body:
+def disturbed(disturb: Disturb) -> Body:
     """Something happens to the cluster while it is written and read."""
 
     async def body(world: World) -> None:
@@ -212,15 +215,13 @@ DISTURBANCES = [pauses, long_pause, restarts, moves, fences]
 
 @pytest.mark.parametrize("seed", range(1, 5))
 @pytest.mark.parametrize("disturb", DISTURBANCES)
-def test_trouble_in_the_cluster_is_survived(
-    disturb: Callable[[AsyncCluster, World], Awaitable[None]], seed: int
-) -> None:
+def test_trouble_in_the_cluster_is_survived(disturb: Disturb, seed: int) -> None:
     in_simulation(disturbed(disturb), seed=seed)
 
 
 @pytest.mark.parametrize("disturb", DISTURBANCES)
 def test_trouble_in_the_cluster_is_survived_on_sockets(
-    disturb: Callable[[AsyncCluster, World], Awaitable[None]],
+    disturb: Disturb,
 ) -> None:
     on_sockets(disturbed(disturb))
 

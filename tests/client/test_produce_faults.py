@@ -216,7 +216,9 @@ def test_a_record_that_cannot_be_delivered_in_time_fails_and_is_known_not_to_be_
     run(body)
 
 
-def test_a_record_without_an_answer_in_time_may_be_stored_and_the_next_ones_are(run: Run) -> None:
+def test_a_record_that_may_be_stored_is_tried_until_a_broker_tells_whatever_the_delivery_timeout(
+    run: Run,
+) -> None:
     async def body(world: World) -> None:
         async with (
             world.cluster(1, topics={"orders": 1}) as cluster,
@@ -227,12 +229,31 @@ def test_a_record_without_an_answer_in_time_may_be_stored_and_the_next_ones_are(
             delivery = rig.producer.produce("orders", b"late")
             await fault.wait()
             world.clock.advance(4)
+            while fault.hits < 3:
+                await world.runtime.clock.sleep(0.2)
+            assert not delivery.done()
+            cluster.faults.clear()
+            await delivery
+            await rig.producer.flush()
+            assert values(cluster, "orders") == [b"first", b"late"]
+
+    run(body)
+
+
+def test_without_idempotence_a_record_without_an_answer_fails_in_time_and_may_be_stored(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with (
+            world.cluster(1, topics={"orders": 1}) as cluster,
+            producing(world, cluster, linger_ms=0, enable_idempotence=False, **SHORT) as rig,
+        ):
+            await rig.producer.produce("orders", b"first")
+            fault = cluster.faults.add("Produce", when="after_append", action=error("REQUEST_TIMED_OUT"))
+            delivery = rig.producer.produce("orders", b"late")
+            await fault.wait()
+            world.clock.advance(4)
             with pytest.raises(DeliveryTimeoutError, match="may be stored") as raised:
                 await delivery
             assert raised.value.may_be_stored
-            cluster.faults.clear()
-            await rig.producer.produce("orders", b"next")
-            assert values(cluster, "orders") == [b"first", b"late", b"next"]
             with pytest.raises(DeliveryError):
                 await rig.producer.flush()
 

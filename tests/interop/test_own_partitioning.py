@@ -108,9 +108,7 @@ def test_hundreds_of_partitions_over_all_brokers(broker3: Broker) -> None:
         found: dict[int, list[int]] = {}
         for record in await read_all(kafka, topic):
             found.setdefault(record.partition, []).append(int(record.value))
-        assert found == {
-            part: list(range(part, 10 * partitions, partitions)) for part in sorted(found)
-        }
+        assert found == {part: list(range(part, 10 * partitions, partitions)) for part in sorted(found)}
         assert len(found) == partitions
 
     with_client(broker3, body)

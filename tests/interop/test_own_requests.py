@@ -10,7 +10,6 @@ from ottla.wire import Message
 from ottla.wire.messages import (
     ApiVersionsRequest,
     FetchRequest,
-    GetTelemetrySubscriptionsRequest,
     InitProducerIdRequest,
     ListOffsetsRequest,
     MetadataRequest,
@@ -126,14 +125,3 @@ def test_a_raw_request_goes_to_the_broker_that_is_named(broker3: Broker) -> None
             assert (node, METADATA) in written.requests
 
     with_client(broker3, body, hooks=[written], **PLAIN)
-
-
-def test_metrics_are_offered_to_brokers_that_may_want_them(broker: Broker) -> None:
-    written = Written()
-
-    async def body(kafka: ottla.AsyncClient) -> None:
-        await kafka.admin.list_topics()
-        while GetTelemetrySubscriptionsRequest.API_KEY not in written.without_versions():
-            await kafka.admin.list_topics()
-
-    with_client(broker, body, hooks=[written])

@@ -18,7 +18,9 @@ from ottla._native.accumulator cimport Accumulator
 from ottla._native.deliveries cimport Budget, Waiting
 from ottla._native.memory cimport Memory, take
 from ottla._native.outgoing cimport EncodedBatch, new_batch
-from ottla._native.record_buffer cimport Settings, bytes_full, check_open, monotonic_now, records_full
+from ottla._native.record_buffer cimport (
+    Settings, bytes_full, check_open, monotonic_now, never_fits, records_full, too_large,
+)
 
 from ottla._native.outgoing import EncodedBatch as EncodedBatch
 
@@ -132,9 +134,7 @@ cdef object plan_failure(plan_error error, plan_t *plan, plan_options *options):
         return ValueError(f"{where} has a null instead of header {plan.number}")
     if error == PLAN_HEADER_NO_KEY:
         return ValueError(f"{where} has no key for header {plan.number}; only the value of a header may be null")
-    return ValueError(
-        f"{where} takes {plan.number} bytes, more than max_record_size allows ({options.max_record_size})"
-    )
+    return too_large(where, plan.number, options.max_record_size)
 
 
 cdef int read_options(
@@ -242,9 +242,9 @@ cdef list charged_batches(plan_t *plan, size_t size, int64_t rows, keep_rows, to
 cdef int charge(Budget budget, size_t size, int64_t rows, topic) except -1:
     where = f"{rows} rows to {topic}"
     if <int64_t> size > budget.most:
-        raise ValueError(f"{where} take {size} bytes, more than max_bytes ever allows ({budget.most}): slice them")
+        raise never_fits(f"{where} take", size, budget)
     if rows > budget.most_records:
-        raise ValueError(f"{where} are more than max_records ever allows ({budget.most_records}): slice them")
+        raise ValueError(f"{where} are more than max_buffered_records={budget.most_records} ever allows: slice them")
     if not budget.charge_records(rows):
         raise records_full(budget, where)
     if not budget.charge(size):

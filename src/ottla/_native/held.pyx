@@ -23,7 +23,8 @@ from ottla._native.appender cimport TopicAppender
 from ottla._native.deliveries cimport Budget, Delivery, Outcome, failed_delivery, new_delivery, new_outcome
 from ottla._native.outgoing cimport bytes_t
 from ottla._native.record_buffer cimport (
-    MOVED, Settings, bytes_full, check_open, check_size, monotonic_now, record, records_full, size_alone, timestamp_of,
+    MOVED, Settings, bytes_full, check_open, check_size, monotonic_now, never_fits, record, records_full, size_alone,
+    timestamp_of,
 )
 
 from _thread import RLock
@@ -134,7 +135,7 @@ cdef class HeldRecords:
         check_open(self.settings)
         check_size(self.settings, one)
         if size > budget.most:
-            raise ValueError(f"the record needs {size} bytes, more than max_bytes ever allows ({budget.most})")
+            raise never_fits(f"a record to {self.topic} needs", size, budget)
         if not budget.charge_records(1):
             raise records_full(budget, f"a record to {self.topic}")
         if not budget.charge(size):
@@ -148,18 +149,24 @@ cdef class HeldRecords:
     def release(self, TopicAppender appender not None):
         """Appends all to the buffers of the topic. A record that cannot be placed fails, and only that one.
 
-        Neither a bound nor the end of appending keeps them out: they were taken before.
+        Neither a bound nor the end of appending keeps them out: they were taken before. How many failed, and the
+        first error.
         """
         cdef list bound = []
+        cdef Py_ssize_t failed
+        cdef object first
         with self.lock:
             self.check_waiting()
             for held in self.waiting:
                 bound.append(self.moved(<HeldRecord> held, appender))
             self.appender = appender
             self.forget()
+            # Before anybody is told: a callback may wait for others to be done.
+            failed, first = failures(bound)
             self.outcome.move_to(bound)
         if self.outcome.urgent:
             self.urge(bound)
+        return failed, first
 
     def fail(self, error):
         """None of them is delivered; how many that are."""
@@ -217,6 +224,13 @@ cdef class HeldRecords:
                 if partition >= 0:
                     urge(self.topic, partition)
         return 0
+
+
+cdef tuple failures(list bound):
+    cdef Delivery delivery
+    errors = [delivery.error for delivery in bound if delivery.done()]
+    errors = [error for error in errors if error is not None]
+    return len(errors), errors[0] if errors else None
 
 
 cdef int64_t named_partition(object partition) except? -1:

@@ -27,6 +27,8 @@ from ottla._native.deliveries cimport Budget, Outcome, new_delivery
 from ottla._native.memory cimport Memory, take
 from ottla._native.outgoing cimport EncodedBatch, new_batch, open_batch
 
+from ottla.errors import RecordTooLargeError
+
 cdef extern from "<pthread.h>" nogil:
     int pthread_mutex_init(pthread_mutex_t *, const void *)
     int pthread_mutex_destroy(pthread_mutex_t *)
@@ -96,24 +98,36 @@ cdef int check_size(Settings settings, const record *one) except -1:
         one.key.length + one.value.length + one.headers.length + MOST_OVERHEAD > settings.max_record_size
         and <int64_t> size_alone(one) > settings.max_record_size
     ):
-        raise ValueError(
-            f"the record takes {size_alone(one)} bytes, more than max_record_size allows "
-            f"({settings.max_record_size})"
-        )
+        raise too_large("the record", size_alone(one), settings.max_record_size)
     return 0
+
+
+cdef object too_large(where, int64_t size, int64_t most):
+    """For a record that no request may hold."""
+    return RecordTooLargeError(
+        f"{where} takes {size} bytes, more than max_request_size={most} allows: raise it, and max.message.bytes of the "
+        f"topic with it, or send less in one record", size=size, limit="max_request_size",
+    )
+
+
+cdef object never_fits(where, int64_t size, Budget budget):
+    """For what there would be no room for in an empty buffer either."""
+    return RecordTooLargeError(
+        f"{where} {size} bytes, more than buffer_memory={budget.most} ever allows: raise it, or send less at a time",
+        size=size, limit="buffer_memory",
+    )
 
 
 cdef object bytes_full(Budget budget, size_t needed, where):
     return BufferFull(
-        f"{budget.used} of {budget.most} bytes are in use, and {needed} more are needed for {where}: "
-        f"send some, wait, or raise max_bytes", "bytes",
+        f"{budget.used} of {budget.most} bytes are in use, and {needed} more are needed for {where}", "bytes",
     )
 
 
 cdef object records_full(Budget budget, where):
     return BufferFull(
         f"{budget.records} records wait or are under way, and at most {budget.most_records} may, so that there is no "
-        f"room for {where}: send some, wait, or raise max_records", "records",
+        f"room for {where}", "records",
     )
 
 
@@ -325,7 +339,7 @@ cdef class RecordBuffer:
         cdef Budget budget = self.settings.budget
         cdef size_t size = block_size(max(wanted, needed), max(self.settings.batch_size, needed))
         if <int64_t> needed > budget.most:
-            raise ValueError(f"the record needs {needed} bytes, more than max_bytes ever allows ({budget.most})")
+            raise never_fits(f"a record to {self.topic}-{self.partition} needs", needed, budget)
         if not budget.charge(size - had):
             size = needed
             if how & MOVED:

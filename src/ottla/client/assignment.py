@@ -167,7 +167,8 @@ class Assignment:
             self._told[topic.name] = topic.error_code
             error = from_code(topic.error_code, topic=topic.name)
             assert error is not None
-            self._session.raise_to_reader(error)
+            # Once it was raised, metadata that still has it is news again.
+            self._session.raise_to_reader(error, on_taken=lambda: self._told.update({topic.name: 0}))
         return []
 
     def _vanished(self, name: str) -> list[str]:

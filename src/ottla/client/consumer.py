@@ -132,8 +132,6 @@ class Consumer:
         assignment, metadata = self._assignment, self._metadata
         while not await self._is_all_there():
             pass
-        if assignment.subscription.patterns:
-            assignment.on_metadata(await metadata.fresh(None))
         assignment.on_metadata(metadata.view)
         assignment.settle()
 
@@ -145,6 +143,8 @@ class Consumer:
                 None,
                 what="the topics to read",
             )
+            if assignment.subscription.patterns:
+                assignment.on_metadata(await self._metadata.fresh(None))
         except ApiTimeoutError as error:
             missing = assignment.missing(self._metadata.view)
             self.queue.put(Failure(self._not_there(missing, error)))
@@ -163,7 +163,7 @@ class Consumer:
     async def position(
         self,
         partition: TopicPartition,
-        timeout: float | None = None,  # noqa: ASYNC109  of the Runtime's clock, not of the loop's
+        timeout: float | None = None,
     ) -> int:
         """The offset of the next record of a partition; waits until it is known, with default_api_timeout_ms."""
         seconds = self._config.default_api_timeout_ms / 1000 if timeout is None else timeout
@@ -301,7 +301,7 @@ class AsyncConsumer(Consumer):
             except DeserializationError as error:
                 await self._rescue(error)
 
-    async def poll(self, max_records: int | None = None, timeout: float | None = None) -> list[Any]:  # noqa: ASYNC109
+    async def poll(self, max_records: int | None = None, timeout: float | None = None) -> list[Any]:
         """What is there, up to `max_records`, of one partition or several; waits up to `timeout` for the first.
 
         Empty after `timeout` seconds, and at the end.

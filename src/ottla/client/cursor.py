@@ -239,8 +239,9 @@ class Cursor:
         self.state = State.DONE
 
     def _drop_flight(self) -> None:
-        self.flight += 1
+        """What is buffered is not under way: it still counts, and is recognized by the same number."""
         if self.state is State.IN_FLIGHT:
+            self.flight += 1
             self.state = State.USABLE
 
     def _expect(self, *states: State) -> None:

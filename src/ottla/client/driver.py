@@ -104,6 +104,13 @@ class Driver:
         if self._ended:
             raise ClientClosedError("the client is closed")
 
+    def _check_outside(self) -> None:
+        if asyncio._get_running_loop() is self.loop:
+            raise RuntimeError(
+                "a callback, hook or interceptor of the client has called what waits for the client: it would wait "
+                "for itself. Hand this over to another thread"
+            )
+
     def _call_soon(self, function: Callable[[], object]) -> None:
         """From a thread that does not run the loop."""
         try:
@@ -118,11 +125,7 @@ class Driver:
     def _take_turn(self) -> bool:
         """Whether the caller is to run the loop; if not, another call runs it, for as long as that takes."""
         if _in_a_loop():
-            if asyncio.get_running_loop() is self.loop:
-                raise RuntimeError(
-                    "a callback, hook or interceptor of the client has called what waits for the client: it would "
-                    "wait for itself. Hand this over to another thread"
-                )
+            self._check_outside()
             # A thread has one running loop only: this one is a coroutine's that blocks, wrongly but not our business.
             return False
         with self._state:
@@ -149,7 +152,7 @@ class Driver:
                 self._state.notify_all()
 
     def _background(self) -> None:
-        """Runs the loop while nobody else does."""
+        """Runs the loop while nobody else does, and ends it."""
         while self._wait_for_need():
             try:
                 self.loop.run_forever()
@@ -163,6 +166,9 @@ class Driver:
                     self._state.notify_all()
                 else:
                     self._turn.release()
+        # Here, because whoever closes may be a coroutine, in whose thread no other loop can run.
+        with self._turn:
+            _finish(self.loop)
 
     def _wait_for_need(self) -> bool:
         """Until the loop is free and nobody has come for GRACE, or somebody waits for it; False at the end."""
@@ -249,6 +255,7 @@ class Driver:
 
     def close(self) -> None:
         """Ends the loop; what is still on it is cancelled, and calls of other threads end. Once."""
+        self._check_outside()
         with self._state:
             if self.is_over:
                 return
@@ -256,8 +263,6 @@ class Driver:
             self._state.notify_all()
             self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
-        with self._turn:
-            _finish(self.loop)
 
     def forked(self) -> None:
         """This process is a copy: the loop's files are shared with the original and must not be touched."""

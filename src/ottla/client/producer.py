@@ -3,7 +3,8 @@
 Who owns what. The appending side, any thread: `produce`, the dicts that it looks into, and everything behind the
 native locks (buffers, held records, partitioners). The loop: everything else. The loop is called only when there is
 something new for it, a buffer that was empty or a batch that became full, and once for all of those that come
-before it gets there: `_on_wake` notes the buffer, `_attend` looks at what was noted.
+before it gets there: the buffer is noted, and `_attend` looks at what was noted. Noting is one call of a built-in
+method, so that Ctrl-C cannot fall into it: whoever is interrupted afterwards has a note that is read later.
 
 Invariants: a record that `produce` took ends as delivered or failed, whatever happens; records of one partition are
 sent in the order in which they were appended; and after `close` no timer and no callback of ours is left.
@@ -13,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, NoReturn
@@ -79,6 +79,7 @@ class Producer:
         self._wake = wake
         self._partitioner = partitioner
         self._settings = settings = ProduceSettings.of(config, runtime.random)
+        self._noted: dict[RecordBuffer, bool] = {}
         self._accumulator = self._new_accumulator(config, wait)
         self._recbufs: dict[RecordBuffer, RecBuf] = {}
         self._topics: dict[str, TopicProducer] = {}
@@ -102,7 +103,7 @@ class Producer:
         )
         # What the appending side looks into: how to append to a topic, as it is and through the record path.
         self._appends: dict[str, Append] = {}
-        self._path = RecordPath(key_serializer, value_serializer, interceptors, hooks, self._find)
+        self._path = RecordPath(key_serializer, value_serializer, interceptors, hooks, self._find, self._tell)
         self._entries: dict[str, Append] = {} if self._path.is_needed else self._appends
         self._columns = ColumnsProducer(
             settings,
@@ -114,7 +115,6 @@ class Producer:
             self.space,
             wait,
         )
-        self._noted: deque[RecordBuffer] = deque()
         self._is_called = False
         self._is_hurrying = False
         self._sweeper: Timer | None = None
@@ -136,7 +136,7 @@ class Producer:
             max_record_size=max(config.max_request_size, BATCH_OVERHEAD + 1),
             clock=None if native else lambda: int(self._clock.time() * 1000),
             monotonic=None if native else self._clock.monotonic,
-            wake=self._on_wake,
+            wake=self._noted.setdefault,
             wait=wait,
             urge=self._on_urge,
         )
@@ -158,7 +158,7 @@ class Producer:
         except KeyError:
             append = self._entry(topic)
         try:
-            return append(key, value, headers, partition, timestamp)
+            delivery = append(key, value, headers, partition, timestamp)
         except BufferFull as full:
             self._call(self._hurry_all)
             if isinstance(full, NoRoom):
@@ -169,6 +169,9 @@ class Producer:
             # Partitions may have been added; for the next record, as this one was for what is known.
             self._call(partial(self._metadata.refresh, f"a partition of {topic} is not known"))
             raise
+        if self._noted:
+            self._tell()
+        return delivery
 
     def produce_raw(
         self, topic: str, value: bytes | None, key: bytes | None, headers: Sequence[tuple[str, bytes | None]]
@@ -195,9 +198,10 @@ class Producer:
             raise ClientClosedError
         opened = TopicProducer(topic, self._topic_parts)
         known = self._topics.setdefault(topic, opened)
-        if known is opened:
-            self._appends[topic] = opened.held.append
+        if topic not in self._appends:
+            # In this order, or Ctrl-C between the two would leave a topic that nobody asks for.
             self._call(partial(self._ask_for, topic))
+            self._appends.setdefault(topic, known.held.append)
         return known
 
     def _call(self, function: Callable[[], object]) -> None:
@@ -206,12 +210,17 @@ class Producer:
         else:
             self._wake(function)
 
-    def _on_wake(self, buffer: RecordBuffer, full: bool) -> None:
-        self._noted.append(buffer)
-        # Noted before it is looked at; the loop clears the flag before it looks at what was noted.
-        if not self._is_called:
+    def _tell(self) -> None:
+        """Has the loop look at what is noted, unless it is about to."""
+        # Noted before the flag is looked at; the loop clears the flag before it looks at what was noted.
+        if self._is_called or not self._noted:
+            return
+        try:
             self._is_called = True
             self._call(self._attend)
+        except BaseException:
+            self._is_called = False
+            raise
 
     def _on_urge(self, topic: str, partition: int) -> None:
         self._call(partial(self._hurry, topic, partition))
@@ -265,7 +274,7 @@ class Producer:
     def _attend(self) -> None:
         self._is_called = False
         while self._noted:
-            recbuf = self._recbufs.get(self._noted.popleft())
+            recbuf = self._recbufs.get(self._noted.popitem()[0])
             if recbuf is not None:
                 # While somebody waits for room, nothing lingers.
                 recbuf.is_hurried = recbuf.is_hurried or self._outcomes.is_space_wanted
@@ -273,7 +282,9 @@ class Producer:
         self._sweep_later()
 
     def _ask_for(self, topic: str) -> None:
-        if not self._is_closed:
+        opened = self._topics.get(topic)
+        if opened is not None and not opened.is_asked_for and not self._is_closed:
+            opened.is_asked_for = True
             self._metadata.track(topic, create=True)
             self._sweep_later()
             if topic in self._metadata.view.topics:
@@ -290,6 +301,8 @@ class Producer:
         error = topic.on_metadata(view.topics.get(name))
         if topic.appender is not None:
             self._appends[name] = topic.appender.append
+        if self._noted:
+            self._attend()
         if error is not None:
             self._fail_topic(topic, error)
 
@@ -341,7 +354,7 @@ class Producer:
             self._sweeper = self._clock.call_later(self._sweep_every, self._sweep)
 
     def _sweep(self) -> None:
-        """Gives up what is older than the delivery timeout; goes on for as long as there is something."""
+        """Gives up what is older than the delivery timeout and may fail; goes on for as long as there is something."""
         self._sweeper = None
         opened_before = self._clock.monotonic() - self._settings.delivery_timeout
         for topic in list(self._topics.values()):
@@ -388,11 +401,12 @@ class Producer:
             self._appends.pop(topic.name, None)
             self._entries.pop(topic.name, None)
             del self._topics[topic.name]
-            self._metadata.untrack(topic.name)
+            if topic.is_asked_for:
+                self._metadata.untrack(topic.name)
             self._fail_held(topic, error)
         for recbuf in topic.recbufs:
             recbuf.cut()
-            self._give_up(recbuf, [batch for batch in recbuf.batches if not batch.may_be_stored], error)
+            self._give_up(recbuf, [batch for batch in recbuf.batches if recbuf.may_fail(batch)], error)
 
     def _fail_held(self, topic: TopicProducer, error: KafkaError) -> int:
         records = topic.held.records
@@ -422,7 +436,7 @@ class Producer:
                 self._fail_topic(topic, error)
             for recbuf in topic.recbufs:
                 recbuf.cut()
-                batches = [batch for batch in recbuf.batches if not batch.may_be_stored]
+                batches = [batch for batch in recbuf.batches if recbuf.may_fail(batch)]
                 aborted += sum(batch.encoded.count for batch in batches)
                 self._give_up(recbuf, batches, error)
         return aborted

@@ -74,6 +74,8 @@ class RecBuf:
         self._needs_reset = False
         self._sequence = 0
         self._not_before = 0.0
+        # Of `batches`, those that are not in flight.
+        self._queued = 0
         self._queued_bytes = 0
 
     # What there is to send
@@ -89,11 +91,14 @@ class RecBuf:
 
     def ready_at(self) -> float | None:
         """From when on there is a batch to send; None while that depends on an event, or there is nothing."""
-        if self.sink is None or self.is_packing or self.in_flight >= self._limit:
+        if self.sink is None or self.is_packing:
             return None
-        if self._has_queued() or self.buffer.full_batches or (self.is_hurried and self.buffer.records):
+        if self.in_flight and self.in_flight >= (self._max_in_flight if self._is_proven else 1):
+            return None
+        buffer = self.buffer
+        if self._queued or buffer.full_batches or (self.is_hurried and buffer.records):
             return self._not_before
-        opened_at = self.buffer.opened_at
+        opened_at = buffer.opened_at
         return None if opened_at is None else max(self._not_before, opened_at + self._linger)
 
     def next_batch(self, now: float, slack: float) -> ProducerBatch | None:
@@ -101,22 +106,18 @@ class RecBuf:
         when = self.ready_at()
         if when is None or when > now + slack or self._not_before > now:
             return None
-        if not self._has_queued():
+        if not self._queued:
             # Gathering is over for all records: either a batch is full, or it is time for the open one.
             opened_at = self.buffer.opened_at
             lingered = opened_at is not None and opened_at + self._linger <= now + slack
             self._move(self.buffer.drain(0, self.is_hurried or lingered))
         return self._first_queued()
 
-    @property
-    def _limit(self) -> int:
-        return self._max_in_flight if self._is_proven else 1
-
-    def _has_queued(self) -> bool:
-        return self._first_queued() is not None
-
     def _first_queued(self) -> ProducerBatch | None:
-        return next((batch for batch in self.batches if not batch.is_in_flight), None)
+        for batch in self.batches:
+            if not batch.is_in_flight:
+                return batch
+        return None
 
     def _move(self, drained: list[EncodedBatch]) -> None:
         for encoded in drained:
@@ -126,7 +127,15 @@ class RecBuf:
 
     def _append(self, batch: ProducerBatch) -> None:
         self.batches.append(batch)
+        self._enqueue(batch)
+
+    def _enqueue(self, batch: ProducerBatch) -> None:
+        self._queued += 1
         self._queued_bytes += batch.encoded.raw_size
+
+    def _dequeue(self, batch: ProducerBatch) -> None:
+        self._queued -= 1
+        self._queued_bytes -= batch.encoded.raw_size
 
     def cut(self) -> None:
         """Ends all gathering: what was appended until now is in `batches`."""
@@ -162,7 +171,7 @@ class RecBuf:
         batch.attempts += 1
         batch.written_at = now
         self.in_flight += 1
-        self._queued_bytes -= batch.encoded.raw_size
+        self._dequeue(batch)
 
     def _begin_epoch(self) -> None:
         """Everything that is left begins anew: it is known not to be stored under the sequences it had."""
@@ -189,7 +198,7 @@ class RecBuf:
         batch.is_in_flight = False
         if batch.is_done:
             return False
-        self._queued_bytes += batch.encoded.raw_size
+        self._enqueue(batch)
         return True
 
     def delivered(self, batch: ProducerBatch) -> None:
@@ -230,14 +239,14 @@ class RecBuf:
         parts = batch.split()
         place = self.batches.index(batch)
         del self.batches[place]
-        self._queued_bytes -= batch.encoded.raw_size
+        self._dequeue(batch)
         sequence = batch.sequence
         for offset, part in enumerate(parts):
             part.identity, part.sequence = batch.identity, sequence
             if sequence != NO_SEQUENCE:
                 sequence = next_sequence(sequence, part.encoded.count)
             self.batches.insert(place + offset, part)
-            self._queued_bytes += part.encoded.raw_size
+            self._enqueue(part)
         self._is_proven = False
 
     def give_up(self, batch: ProducerBatch) -> None:
@@ -263,15 +272,25 @@ class RecBuf:
     def _take_out(self, batch: ProducerBatch) -> None:
         self.batches.remove(batch)
         if not batch.is_in_flight:
-            self._queued_bytes -= batch.encoded.raw_size
+            self._dequeue(batch)
+
+    def may_fail(self, batch: ProducerBatch) -> bool:
+        """Whether it can be given up without leaving open what became of it.
+
+        Not while an answer is under way, and not if an earlier try may have stored it: then only a broker can tell, and
+        is asked until it does. Without idempotence nothing is ever certain, so any batch may fail at any time.
+        """
+        return not self._is_idempotent or not batch.may_be_stored
 
     def expired(self, opened_before: float) -> Iterator[ProducerBatch]:
-        """Batches whose first record is older than that, the oldest first."""
+        """Batches that may fail and whose first record is older than that, the oldest first."""
         self.cut_full()
         opened_at = self.buffer.opened_at
         if opened_at is not None and opened_at < opened_before:
             self.cut()
-        return iter([batch for batch in self.batches if batch.opened_at < opened_before])
+        return iter(
+            [batch for batch in self.batches if batch.opened_at < opened_before and self.may_fail(batch)]
+        )
 
     # Where it goes
 

@@ -39,8 +39,9 @@ class RecordPath:
         interceptors: Sequence[ProducerInterceptor],
         hooks: Hooks,
         find: Callable[[str], Append],
+        tell: Callable[[], None],
     ) -> None:
-        """`find(topic)` gives the append of a topic."""
+        """`find(topic)` gives the append of a topic; `tell` is called after it."""
         self._key = key_serializer
         self._value = value_serializer
         self._senders = [each for each in interceptors if overrides(each, ProducerInterceptor, "on_send")]
@@ -52,6 +53,7 @@ class RecordPath:
         ]
         self._on_record_buffered = hooks.on_record_buffered
         self._find = find
+        self._tell = tell
 
     @property
     def is_needed(self) -> bool:
@@ -100,6 +102,7 @@ class RecordPath:
         except BufferFull as full:
             again = partial(self.append, topic, key, value, headers, partition, timestamp)
             raise NoRoom(full, again) from None
+        self._tell()
         if self._on_record_buffered is not None:
             self._on_record_buffered(delivery)
         if self._receivers:

@@ -289,11 +289,16 @@ class Session:
         self.queue.put(Failure(error, cursor.tp, generation=generation, on_taken=told))
 
     def raise_to_reader(
-        self, error: KafkaError, cursor: Cursor | None = None, *, position: int | None = None
+        self,
+        error: KafkaError,
+        cursor: Cursor | None = None,
+        *,
+        position: int | None = None,
+        on_taken: Callable[[], None] | None = None,
     ) -> None:
         """An error that holds nothing up."""
         if cursor is None:
-            self.queue.put(Failure(error))
+            self.queue.put(Failure(error, on_taken=on_taken))
         else:
             self.queue.put(Failure(error, cursor.tp, generation=cursor.generation, position=position))
 

@@ -410,8 +410,8 @@ class Sink:
         unsure: bool,
         at_once: bool = False,
     ) -> None:
-        if batch.attempts > self._settings.retries:
-            batch.is_unsure = batch.is_unsure or unsure
+        batch.is_unsure = batch.is_unsure or unsure
+        if batch.attempts > self._settings.retries and recbuf.may_fail(batch):
             self._fail(recbuf, batch, error)
             return
         delay = 0.0 if at_once else self._settings.backoff.delay(recbuf.failures)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ottla.client.session import Session
 
 _TOPIC_IDS_SINCE: Final = 13
+_LAST_FETCHED_EPOCH_SINCE: Final = 12
 _CONSUMER: Final = -1
 
 Flights = dict[tuple[str | Uuid, int], tuple[Cursor, int]]
@@ -123,7 +124,7 @@ class Source:
 
     async def _exchange(self, connection: BrokerConnection, version: int, cursors: list[Cursor]) -> None:
         uses_ids = version >= _TOPIC_IDS_SINCE
-        plan = self._fetches.plan([self._wanted(cursor) for cursor in cursors], uses_ids=uses_ids)
+        plan = self._fetches.plan([self._wanted(cursor, version) for cursor in cursors], uses_ids=uses_ids)
         flights: Flights = {
             (cursor.topic_id if uses_ids else cursor.topic, cursor.partition): (cursor, cursor.use())
             for cursor in cursors
@@ -142,10 +143,11 @@ class Source:
             assert isinstance(response, FetchResponse)
             await self._answered(response, flights)
 
-    def _wanted(self, cursor: Cursor) -> Wanted:
+    def _wanted(self, cursor: Cursor, version: int) -> Wanted:
         # A follower may lag behind what its leader has given us, which would look like a truncation; and without the
         # epoch of the leader nobody checks that the one who answers is it.
-        is_checked = self.node_id == cursor.leader and cursor.leader_epoch >= 0
+        is_leader = self.node_id == cursor.leader and cursor.leader_epoch >= 0
+        is_checked = is_leader and version >= _LAST_FETCHED_EPOCH_SINCE
         return Wanted(
             cursor.topic,
             cursor.topic_id,

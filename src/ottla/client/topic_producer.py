@@ -68,6 +68,8 @@ class TopicProducer:
         self.appender: TopicAppender | None = None
         self.recbufs: list[RecBuf] = []
         self.load = TopicLoad((), (), parts.latency)
+        self.is_asked_for = False
+        """Whether metadata tracks it for us."""
         self.flushes: list[Flush] = []
         """Those that wait for held records."""
         self.last_error: BrokerError | None = None

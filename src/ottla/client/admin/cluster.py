@@ -15,8 +15,9 @@ from ottla.client.admin.results import (
     Results,
     VersionRange,
 )
+from ottla.client.metadata import ClusterView
 from ottla.client.topic_partition import TopicPartition
-from ottla.errors import KafkaError, from_code, raise_for_code
+from ottla.errors import KafkaError, UnsupportedApiError, from_code, raise_for_code
 from ottla.wire import api_for_key, api_keys
 from ottla.wire.messages import (
     ApiVersionsRequest,
@@ -38,7 +39,12 @@ class ClusterAdmin(Subject):
 
     async def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
         """The cluster's id and its brokers."""
-        answer = await self._ask(DescribeClusterRequest(), DescribeClusterResponse, timeout)
+        deadline = self._deadline(timeout)
+        try:
+            answer = await self._ask(DescribeClusterRequest(), DescribeClusterResponse, timeout)
+        except UnsupportedApiError:
+            # Before 2.8 (KIP-700) metadata says it.
+            return _described(await self._metadata.fresh([], max_age=0.0, timeout=deadline.left()))
         raise_for_code(answer.error_code, answer.error_message)
         return ClusterDescription(
             cluster_id=answer.cluster_id,
@@ -51,11 +57,7 @@ class ClusterAdmin(Subject):
 
     async def list_brokers(self, *, timeout: float | None = None) -> tuple[BrokerDescription, ...]:
         """The brokers that are alive, by id."""
-        view = await self._metadata.fresh([], max_age=0.0, timeout=timeout)
-        return tuple(
-            BrokerDescription(node_id, broker.host, broker.port, broker.rack)
-            for node_id, broker in sorted(view.brokers.items())
-        )
+        return _described(await self._metadata.fresh([], max_age=0.0, timeout=timeout)).brokers
 
     async def api_versions(self, broker: int, *, timeout: float | None = None) -> dict[str, VersionRange]:
         """The versions of each API that a broker serves, by Kafka's name; without those unknown here."""
@@ -130,6 +132,17 @@ class ClusterAdmin(Subject):
             elif shard.error is not None:
                 failed[_NOBODY if shard.broker is None else shard.broker] = shard.error
         return Results(found, failed).checked("collect" if found else "raise")
+
+
+def _described(view: ClusterView) -> ClusterDescription:
+    return ClusterDescription(
+        cluster_id=view.cluster_id or "",
+        controller_id=None if view.controller_id == _NOBODY else view.controller_id,
+        brokers=tuple(
+            BrokerDescription(node_id, broker.host, broker.port, broker.rack)
+            for node_id, broker in sorted(view.brokers.items())
+        ),
+    )
 
 
 def _who_asks() -> ApiVersionsRequest:
