@@ -10,6 +10,7 @@ from ottla import sim
 from ottla.broker.cluster import AsyncCluster
 from ottla.net.channel import Channel
 from ottla.runtime import MovableClock, Runtime, SystemRuntime
+from ottla.sim.network import Conditions
 from ottla.wire import Message
 from ottla.wire.batches import encode_batch
 from ottla.wire.messages import FetchRequest, FetchResponse, ProduceRequest, ProduceResponse
@@ -111,14 +112,14 @@ def on_sockets(body: Body) -> None:
     asyncio.run(main())
 
 
-def in_simulation(body: Body, seed: int = 1) -> str:
+def in_simulation(body: Body, seed: int = 1, conditions: Conditions | None = None) -> str:
     """Runs it; the digest of everything that was delivered."""
 
     async def main(runtime: sim.SimRuntime) -> str:
         await _run(body, World(runtime, simulated=True))
         return runtime.network.trace.digest()
 
-    return sim.run(main, seed=seed)
+    return sim.run(main, seed=seed, conditions=conditions)
 
 
 async def _run(body: Body, world: World) -> None:

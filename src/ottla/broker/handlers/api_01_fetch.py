@@ -77,6 +77,11 @@ def fetch(node: Node, request: FetchRequest, call: Call) -> FetchResponse | Awai
 
 async def _wait(node: Node, reading: _Reading, seconds: float) -> FetchResponse:
     """Until enough has been appended, a partition has changed otherwise, or the time is up."""
+    if reading.is_stale:
+        # This runs a little later than what was read: other requests have been served meanwhile.
+        reading.read()
+        if reading.is_enough:
+            return reading.answer()
     waiting = _Waiting(reading.missing)
     timer = node.runtime.clock.call_later(seconds, waiting.changed)
     for partition in reading.partitions:
@@ -122,6 +127,12 @@ class _Reading:
         self._at_once = False
         self._results: Results = []
         self.partitions: list[Partition] = []
+        self._ends: list[int] = []
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether there is more than when it was read."""
+        return [partition.log.log_end_offset for partition in self.partitions] != self._ends
 
     @property
     def is_enough(self) -> bool:
@@ -146,6 +157,7 @@ class _Reading:
                 if wanted.topic is not None and self._call.version >= _HINTS_SINCE:
                     self._hints.add(answer, wanted.topic, wanted.partition, error)
             self._results.append((wanted, answer))
+        self._ends = [partition.log.log_end_offset for partition in self.partitions]
 
     def answer(self) -> FetchResponse:
         response = self._context.answer(self._results)
