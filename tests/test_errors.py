@@ -26,6 +26,7 @@ from ottla.errors import (
     SerdeError,
     SerializationError,
     UnknownCodeError,
+    UnknownTopicOrPartitionError,
     error_for,
     from_code,
     raise_for_code,
@@ -323,6 +324,16 @@ def test_an_error_survives_being_copied(
         assert type(twin) is type(error)
         assert (str(twin), twin.args, vars(twin)) == (str(error), error.args, vars(error))
         assert (twin.code, twin.name) == (error.code, error.name)
+
+
+@pytest.mark.parametrize("copied", [pickled, copy.copy, copy.deepcopy])
+def test_what_the_client_adds_stands_behind_what_the_broker_said(
+    copied: Callable[[BrokerError], BrokerError],
+) -> None:
+    error = UnknownTopicOrPartitionError("who knows", topic="orders", detail="The topic has 3 partitions.")
+    for each in (error, copied(error)):
+        assert str(each).endswith(" The broker says: who knows The topic has 3 partitions.")
+    assert "broker says" not in str(UnknownTopicOrPartitionError(detail="It was deleted."))
 
 
 SERDE_ERRORS = [

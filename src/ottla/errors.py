@@ -93,7 +93,7 @@ class BufferFullError(KafkaError, BufferError):
 
 
 class RecordTooLargeError(KafkaError, ValueError):
-    """A record, or the rows of a table that go together, would take more bytes than an option allows; nothing was kept.
+    """A record, or rows of a table that go together, would take more bytes than an option allows; nothing was kept.
 
     `size` is how many it takes, `limit` the option: "max_request_size" or "buffer_memory".
     """
@@ -316,8 +316,12 @@ class BrokerError(KafkaError):
         topic: str | None = None,
         partition: int | None = None,
         broker: int | None = None,
+        detail: str | None = None,
     ) -> None:
-        """`message` is the broker's own, where the answer has one; the rest says where it happened."""
+        """`message` is the broker's own, where the answer has one; the rest says where it happened.
+
+        `detail` is what the client knows beside it, in whole sentences.
+        """
         if not hasattr(self, "code"):
             raise TypeError(f"{type(self).__name__} stands for many codes and cannot be raised itself")
         # `args` must rebuild the error: pickle and copy call the class with them, then restore __dict__.
@@ -326,9 +330,11 @@ class BrokerError(KafkaError):
         self.topic = topic
         self.partition = partition
         self.broker = broker
+        self.detail = detail
 
     def __str__(self) -> str:
-        return f"{self.name}{self._where()}: {self._what()}"
+        text = f"{self.name}{self._where()}: {self._what()}"
+        return text if self.detail is None else f"{text} {self.detail}"
 
     def _where(self) -> str:
         places = []

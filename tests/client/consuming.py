@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -64,6 +64,15 @@ async def read(consumer: AsyncConsumer, count: int) -> list[Any]:
         if len(found) == count:
             break
     return found
+
+
+async def until(world: World, condition: Callable[[], bool], within: float = 30.0) -> None:
+    """Looks now and then, by the world's clock."""
+    clock = world.runtime.clock
+    deadline = clock.monotonic() + within
+    while not condition():
+        assert clock.monotonic() < deadline, "waited in vain"
+        await clock.sleep(0.01)
 
 
 def values(records: list[Any]) -> list[Any]:

@@ -338,7 +338,9 @@ def test_ctrl_c_ends_a_call_while_another_thread_runs_the_loop(cluster: Cluster)
         assert not other.is_alive()
 
 
-@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")  # interrupted before anything could begin
+@pytest.mark.filterwarnings(
+    "ignore:coroutine .* was never awaited"
+)  # interrupted before anything could begin
 def test_ctrl_c_at_any_moment_harms_nothing(cluster: Cluster) -> None:
     """Hundreds of them while records are produced and waited for: none is lost, none comes twice, no lock stays."""
     with ottla.Client(cluster.bootstrap, linger_ms=0) as kafka, losing_patience() as armed:

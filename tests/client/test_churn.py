@@ -42,6 +42,9 @@ async def trouble(cluster: AsyncCluster, world: World, stop: asyncio.Event) -> i
             await cluster.stop_node(node, clean=rounds % 2 == 0)
             await world.runtime.clock.sleep(0.05)
             await cluster.start_node(node)
+            # A dead node is noticed after seconds, and work takes no time in a simulation: without a pause the
+            # cluster would be up for a small part of the time only, and clients rightly tell after a minute.
+            await world.runtime.clock.sleep(1.5 if world.simulated else 0)
         rounds += 1
         await world.runtime.clock.sleep(0.05)
     cluster.faults.clear()
@@ -52,9 +55,9 @@ async def produce(kafka: ottla.AsyncClient, world: World, count: int) -> None:
     """Record n goes to partition n % PARTITIONS, so each of them has every sixth number, ascending."""
     for number in range(count):
         await kafka.produce("orders", NUMBER.pack(number), partition=number % PARTITIONS)
-        if number % 1000 == 0:
+        if number % 500 == 0:
             # Work takes no time in a simulation, so it has to be given some for the trouble to fall into.
-            await world.runtime.clock.sleep(0.1 if world.simulated else 0)
+            await world.runtime.clock.sleep(0.5 if world.simulated else 0)
     await kafka.flush()
 
 

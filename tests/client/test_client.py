@@ -11,7 +11,7 @@ import pyarrow
 import pytest
 
 import ottla
-from ottla.broker import error, never
+from ottla.broker import Cluster, error
 from ottla.broker.cluster import AsyncCluster
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import (
@@ -500,6 +500,26 @@ def test_a_client_does_nothing_before_it_is_used() -> None:
             await client.flush()
 
     asyncio.run(body())
+
+
+def test_a_client_belongs_to_the_loop_that_it_was_first_used_on() -> None:
+    with Cluster(topics=["orders"]) as cluster:
+        kafka = ottla.AsyncClient(cluster.bootstrap)
+
+        async def first() -> None:
+            await (await kafka.produce("orders", b"1"))
+            await kafka.close()
+
+        async def uses(client: ottla.AsyncClient) -> None:
+            await client.request(MetadataRequest(topics=None))
+
+        asyncio.run(first())
+        other = ottla.AsyncClient(cluster.bootstrap)
+        with asyncio.Runner() as runner:
+            runner.run(uses(other))
+            with asyncio.Runner() as second, pytest.raises(RuntimeError, match="which is another one"):
+                second.run(uses(other))
+            runner.run(other.close())
 
 
 # Options

@@ -62,7 +62,12 @@ def test_calls_of_several_threads_do_not_wait_for_each_other(driver: Driver) -> 
 
     gates: list[asyncio.Future[None]] = []
     ready = threading.Event()
-    one = threading.Thread(target=lambda: (driver.call(first()), released.set()))
+
+    def calls() -> None:
+        driver.call(first())
+        released.set()
+
+    one = threading.Thread(target=calls)
     one.start()
     assert ready.wait(10)
 
@@ -160,3 +165,88 @@ def test_a_closed_driver_says_so(driver: Driver) -> None:
         driver.call(thread())
     with pytest.raises(ClientClosedError):
         driver.post(lambda: None)
+
+
+def test_a_call_from_inside_of_the_loop_is_refused_because_it_would_wait_for_itself(driver: Driver) -> None:
+    async def inside() -> None:
+        with pytest.raises(RuntimeError, match="wait for itself"):
+            driver.call(thread())
+        with pytest.raises(RuntimeError, match="wait for itself"):
+            driver.close()
+
+    driver.call(inside())
+
+
+def test_closing_ends_the_calls_of_other_threads(driver: Driver) -> None:
+    started, ended = threading.Event(), threading.Event()
+
+    async def forever() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    def call() -> None:
+        with pytest.raises(ClientClosedError):
+            driver.call(forever())
+        ended.set()
+
+    threads = [threading.Thread(target=call) for _ in range(3)]
+    for one in threads:
+        one.start()
+    assert started.wait(10)
+    driver.close()
+    for one in threads:
+        one.join(10)
+        assert not one.is_alive()
+    assert ended.is_set()
+
+
+def test_a_coroutine_may_close_it(driver: Driver) -> None:
+    async def main() -> None:
+        driver.call(thread())
+        driver.close()
+
+    asyncio.run(main())
+    assert driver.loop.is_closed()
+
+
+def test_a_callback_that_would_end_the_program_ends_nothing_in_the_background(
+    driver: Driver, caplog: pytest.LogCaptureFixture
+) -> None:
+    ran = threading.Event()
+
+    async def main() -> None:
+        # In a running loop of another kind, so that only the background can serve.
+        driver.post(_exit)
+        driver.post(ran.set)
+        assert ran.wait(10)
+
+    asyncio.run(main())
+    assert driver.call(thread()) is threading.current_thread()
+    assert "raised" in caplog.text
+
+
+def _exit() -> None:
+    raise SystemExit(3)
+
+
+def test_ctrl_c_ends_a_call_that_rides_along(driver: Driver) -> None:
+    started = threading.Event()
+    gate: list[asyncio.Future[None]] = []
+
+    async def drives() -> None:
+        gate.append(asyncio.get_running_loop().create_future())
+        started.set()
+        await gate[0]
+
+    async def forever() -> None:
+        asyncio.get_running_loop().call_later(0.05, os.kill, os.getpid(), signal.SIGINT)
+        await asyncio.Event().wait()
+
+    other = threading.Thread(target=lambda: driver.call(drives()))
+    other.start()
+    assert started.wait(10)
+    with pytest.raises(KeyboardInterrupt):
+        driver.call(forever())
+    driver.post(lambda: gate[0].set_result(None))
+    other.join(10)
+    assert not other.is_alive()

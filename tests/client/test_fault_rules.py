@@ -244,3 +244,20 @@ def test_a_topic_that_is_deleted_and_created_again_is_written_and_read_anew(seed
 def test_the_same_seed_gives_the_same_run() -> None:
     body = under("Produce", "after_append", drop, count=2)
     assert in_simulation(body, seed=7) == in_simulation(body, seed=7)
+
+
+def test_passing_trouble_of_a_quiet_partition_does_not_add_up() -> None:
+    """Three errors within minutes, each gone at once, are no reason to tell the reader."""
+
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"]) as cluster, world.client(cluster) as kafka:
+            consumer = kafka.consume("orders", start="latest")
+            assert await consumer.poll(timeout=1) == []
+            for _ in range(3):
+                fault = cluster.faults.add(api="Fetch", action=error("NOT_LEADER_OR_FOLLOWER"), count=1)
+                assert await consumer.poll(timeout=50) == []
+                assert fault.hits == 1
+            cluster.seed("orders", [b"1"])
+            assert len(await consumer.poll(timeout=50)) == 1
+
+    in_simulation(body)

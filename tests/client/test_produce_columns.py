@@ -9,7 +9,13 @@ from typing import Any, TypeVar
 import pytest
 
 from ottla.broker.faults import drop, error
-from ottla.errors import ApiTimeoutError, BufferFullError, DeliveryError, InvalidRecordError
+from ottla.errors import (
+    ApiTimeoutError,
+    BufferFullError,
+    DeliveryError,
+    InvalidRecordError,
+    RecordTooLargeError,
+)
 from ottla.hooks import ProducerInterceptor, ProducerRecord
 from tests.client.producing import numbered, producing, values
 from tests.client.worlds import Body, World
@@ -141,6 +147,32 @@ def test_a_table_larger_than_the_buffer_waits_for_space(run: Run) -> None:
             assert values(cluster, "orders", 0) == rows
             assert delivery.offsets() == {0: [(0, 2999)]}
             assert rig.producer.buffered_bytes == 0
+
+    run(body)
+
+
+def test_a_table_with_more_rows_than_may_be_buffered_waits_for_space(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with (
+            world.cluster(1, topics={"orders": 1}) as cluster,
+            producing(world, cluster, max_buffered_records=50) as rig,
+        ):
+            await (await rig.producer.produce_batch("orders", table_of(400)))
+            assert values(cluster, "orders") == numbered(400)
+
+    run(body)
+
+
+def test_a_row_that_is_too_large_names_the_option_and_its_size(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with (
+            world.cluster(1, topics={"orders": 1}) as cluster,
+            producing(world, cluster, max_request_size=2_000) as rig,
+        ):
+            table = arrow.table({"value": [b"small", bytes(3_000)]})
+            with pytest.raises(RecordTooLargeError, match=r"row 1 takes 30.* max_request_size=2000 "):
+                await rig.producer.produce_batch("orders", table)
+            assert rig.producer.buffered_records == 0
 
     run(body)
 

@@ -8,11 +8,13 @@ from collections.abc import Callable
 import pytest
 
 from ottla.broker.faults import delay, drop, error, never
+from ottla.client.producer import Producer
 from ottla.errors import (
     AbortedError,
     ApiTimeoutError,
     ClientClosedError,
     DeliveryError,
+    RecordTooLargeError,
     SerializationError,
 )
 from ottla.hooks import Acknowledgement, Hook, ProducedBatch, ProducerInterceptor, ProducerRecord
@@ -169,6 +171,100 @@ def test_without_acknowledgements_a_record_is_delivered_when_it_is_handed_over(r
             assert all(each.done() and each.offset == -1 and each.error is None for each in deliveries)
             await cluster.wait_for_records("orders", 50)
             assert values(cluster, "orders") == numbered(50)
+
+    run(body)
+
+
+async def until_full(producer: Producer, value: bytes) -> int:
+    """Produces until there is no room, with all the time that the loop needs to hand it over; how many."""
+    for produced in range(2_000):
+        try:
+            producer.produce("orders", value)
+        except BufferFull:
+            return produced
+        for _ in range(5):
+            await asyncio.sleep(0)
+    raise AssertionError("nothing holds back what has no answer")
+
+
+def test_without_acknowledgements_a_slow_reader_fills_the_buffer_and_not_more(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with (
+            world.cluster(1, topics={"orders": 1}) as cluster,
+            producing(
+                world,
+                cluster,
+                linger_ms=0,
+                acks=0,
+                enable_idempotence=False,
+                buffer_memory=2_000_000,
+                batch_size=100_000,
+            ) as rig,
+        ):
+            await rig.producer.produce("orders", b"first")
+            cluster.pause_node(1)
+            produced = 1 + await until_full(rig.producer, bytes(50_000))
+            cluster.resume_node(1)
+            await rig.producer.flush()
+            assert rig.producer.buffered_records == 0
+            await cluster.wait_for_records("orders", produced)
+
+    run(body)
+
+
+def test_without_acknowledgements_a_lost_connection_does_not_leave_records_behind(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with (
+            world.cluster(1, topics={"orders": 1}) as cluster,
+            producing(world, cluster, linger_ms=0, acks=0, enable_idempotence=False) as rig,
+        ):
+            await rig.producer.produce("orders", b"first")
+            cluster.pause_node(1)
+            deliveries = [rig.producer.produce("orders", bytes(100_000)) for _ in range(200)]
+            await deliveries[0]
+            assert not deliveries[-1].done()
+            await cluster.stop_node(1)
+            await cluster.start_node(1)
+            await rig.producer.flush()
+            assert all(each.error is None for each in deliveries)
+
+    run(body)
+
+
+def test_a_held_record_that_cannot_be_placed_fails_alone_and_flush_tells(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with (
+            world.cluster(1, topics={"orders": 2}) as cluster,
+            producing(world, cluster) as rig,
+        ):
+            good = rig.producer.produce("orders", b"good", partition=1)
+            bad = rig.producer.produce("orders", b"bad", partition=2)
+            with pytest.raises(DeliveryError, match="1 records were not delivered") as told:
+                await rig.producer.flush()
+            assert isinstance(told.value.__cause__, NoSuchPartition)
+            assert told.value.__cause__ is bad.error
+            assert good.error is None
+            await rig.producer.flush()
+
+    run(body)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_record_that_is_too_large_names_the_option_and_its_size(run: Run, known: bool) -> None:
+    async def body(world: World) -> None:
+        async with (
+            world.cluster(1, topics={"orders": 1}) as cluster,
+            producing(world, cluster, max_request_size=2_000, buffer_memory=5_000) as request,
+            producing(world, cluster, batch_size=500, buffer_memory=2_000) as memory,
+        ):
+            for rig, limit in ((request, "max_request_size"), (memory, "buffer_memory")):
+                if known:
+                    await rig.producer.produce("orders", b"small")
+                with pytest.raises(RecordTooLargeError, match=f"{limit}=2000 ") as refused:
+                    rig.producer.produce("orders", bytes(3_000))
+                assert refused.value.limit == limit
+                assert 3_000 < refused.value.size < 3_100
+                await rig.producer.flush()
 
     run(body)
 

@@ -74,3 +74,31 @@ def test_what_is_ready_goes_at_once_and_nothing_after_closing(run: Run) -> None:
         assert sink.ready == [0]
 
     run(body)
+
+
+def test_what_was_put_off_is_gathered_when_the_timer_rings(run: Run) -> None:
+    async def body(world: World) -> None:
+        sink, clock = Sink(), world.runtime.clock
+        put_off: list[RecBuf] = []
+        schedule = DrainSchedule(clock, 10.0, lambda: [put_off.pop() for _ in range(len(put_off))])
+        first, second, third = recbufs(world, sink, 10.0)
+        assert not schedule.rings_by(clock.monotonic() + 1000)
+        first.buffer.append(None, b"1")
+        schedule.consider(first)
+        assert schedule.rings_by(clock.monotonic() + 10)
+        assert not schedule.rings_by(clock.monotonic() + 9)
+        for recbuf in (second, third):
+            world.clock.advance(4)
+            recbuf.buffer.append(None, b"1")
+            put_off.append(recbuf)
+        world.clock.advance(2)
+        await clock.sleep(0)
+        # 10 seconds for the first, 6 for the second, 2 for the third, which has an alarm of its own now.
+        assert sorted(sink.ready) == [0, 1]
+        assert schedule.rings_by(clock.monotonic() + 8)
+        world.clock.advance(8)
+        await clock.sleep(0)
+        assert sorted(sink.ready) == [0, 1, 2]
+        schedule.close()
+
+    run(body)

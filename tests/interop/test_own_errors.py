@@ -20,6 +20,7 @@ from ottla.errors import (
     KafkaError,
     MessageTooLargeError,
     NoBrokersError,
+    RecordTooLargeError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
@@ -84,8 +85,8 @@ def test_a_record_that_is_too_large_for_the_client_is_refused_at_once(broker: Br
     topic = broker.create_topic()
 
     async def body(kafka: ottla.AsyncClient) -> None:
-        with pytest.raises(ValueError, match=f"takes 20000.* bytes.*{kafka.config.max_request_size}"):
-            await kafka.produce(topic, b"x" * 2_000_000)
+        words = await refusal(RecordTooLargeError, kafka.produce(topic, b"x" * 2_000_000))
+        has(words, "max_request_size=1048576", "max.message.bytes")
 
     with_client(broker, body)
 
@@ -135,6 +136,18 @@ def test_a_partition_that_is_not_there_is_told(broker: Broker) -> None:
             has(await refusal(UnknownTopicOrPartitionError, take(consumer, 1)), topic, "7")
 
     with_client(broker, body, **IMPATIENT)
+
+
+def test_a_partition_that_is_not_there_is_told_although_the_topic_was_not_known_yet(broker: Broker) -> None:
+    topic = broker.create_topic(partitions=2)
+
+    async def body(kafka: ottla.AsyncClient) -> None:
+        deliveries = [await kafka.produce(topic, b"x", partition=number) for number in (0, 7, 1)]
+        words = await refusal(DeliveryError, kafka.flush())
+        has(words, "1 record", "no partition 7", topic)
+        assert [delivery.error is None for delivery in deliveries] == [True, False, True]
+
+    with_client(broker, body)
 
 
 def test_a_topic_that_is_not_there_and_not_created_is_told() -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import Producer
 
 import ottla
 from tests.interop import confluent, tools
 from tests.interop.brokers import Broker
-from tests.interop.own import read_all, with_client
+from tests.interop.own import read_all, take, values_of, with_client
 from tests.interop.peers import PEERS, Peer, Sent
 from tests.interop.peers.by_ottla import Ottla
 
@@ -174,6 +176,28 @@ def test_transactions_of_another_client_are_read_as_asked_for(broker: Broker, is
         assert found == wanted
 
     with_client(broker, body, **options)
+
+
+@pytest.mark.parametrize("broker", [pytest.param("apache", marks=pytest.mark.kafka)], indirect=True)
+def test_an_open_transaction_of_another_client_is_the_end(broker: Broker) -> None:
+    topic = broker.create_topic()
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": topic, "log_level": 0})
+    producer.init_transactions(30)
+    CONFLUENT.produce(broker.bootstrap, topic, [Sent(b"before")])
+    producer.begin_transaction()
+    producer.produce(topic, b"inside")
+    assert producer.flush(30) == 0
+    CONFLUENT.produce(broker.bootstrap, topic, [Sent(b"after")])
+
+    async def body(kafka: ottla.AsyncClient) -> None:
+        assert await values_of(kafka, topic) == [b"before"]
+        async with kafka.consume(topic, start="earliest") as consumer:
+            assert await take(consumer, 1) == [b"before"]
+            assert await consumer.poll(timeout=0.1) == []
+            await asyncio.to_thread(producer.commit_transaction, 30)
+            assert await take(consumer, 2) == [b"inside", b"after"]
+
+    with_client(broker, body, isolation_level="read_committed")
 
 
 @pytest.mark.kafka

@@ -211,7 +211,7 @@ def test_a_record_that_is_too_large_ends_no_run() -> None:
     records = Accumulator(batch_size=BATCH_SIZE, max_bytes=2**20, max_record_size=2000)
     topic = appender(records, partitioner_of("hash"), load=1000)
     first = topic.append(None, b"v").partition
-    with pytest.raises(ValueError, match="more than max_record_size allows"):
+    with pytest.raises(ValueError, match="more than max_request_size="):
         topic.append(None, b"v" * 5000)
     assert topic.append(None, b"v").partition == first
 

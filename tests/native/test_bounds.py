@@ -65,9 +65,7 @@ def test_records_are_bounded_until_they_are_completed() -> None:
     records = accumulator(max_records=3)
     for partition in range(3):
         records.append("orders", partition, None, b"v")
-    with pytest.raises(
-        BufferFull, match=r"3 records wait.*at most 3 may.*orders-1: .*raise max_records"
-    ) as full:
+    with pytest.raises(BufferFull, match=r"3 records wait.*at most 3 may.*orders-1$") as full:
         records.append("orders", 1, None, b"v")
     assert full.value.limit == "records"
     batches = everything(records)
@@ -95,7 +93,7 @@ def test_a_record_that_there_is_no_room_for_costs_no_memory() -> None:
 def test_memory_that_is_used_up_is_told_apart() -> None:
     records = accumulator(500, 500, max_records=1000)
     until_full(lambda: records.append("orders", 0, None, b"v" * 50))
-    with pytest.raises(BufferFull, match="raise max_bytes") as full:
+    with pytest.raises(BufferFull, match="of 500 bytes are in use") as full:
         records.append("orders", 0, None, b"v" * 50)
     assert full.value.limit == "bytes"
 
@@ -208,10 +206,13 @@ def test_columns_count_against_the_bounds_until_they_are_completed() -> None:
     assert (records.used_bytes, records.used_records) == (0, 0)
 
 
-@pytest.mark.parametrize(("rows", "value", "told"), [(20, b"v" * 100, "max_bytes"), (21, b"", "max_records")])
+@pytest.mark.parametrize(
+    ("rows", "value", "told"),
+    [(20, b"v" * 100, "buffer_memory=2000"), (21, b"", "max_buffered_records=20")],
+)
 def test_columns_that_never_fit_are_to_be_sliced(rows: int, value: bytes, told: str) -> None:
     records = accumulator(500, 2000, max_records=20)
-    with pytest.raises(ValueError, match=rf"^{rows} rows to orders .*{told} ever allows .*: slice them$"):
+    with pytest.raises(ValueError, match=rf"^{rows} rows to orders .*{told} ever allows"):
         columns(records, rows, value=value)
     assert (records.used_bytes, records.used_records) == (0, 0)
 

@@ -422,7 +422,7 @@ def test_a_record_may_be_exactly_as_large_as_allowed() -> None:
     size = len(oracle_bytes([row]))
     columns = table([Row(b"small"), row])
     encode_columns(columns, partitions=1, batch_size=2000, now=NOW, unkeyed_partition=0, max_record_size=size)
-    with pytest.raises(ValueError, match=rf"^row 1 takes {size} bytes, more than max_record_size allows"):
+    with pytest.raises(ValueError, match=rf"^row 1 takes {size} bytes, more than max_request_size="):
         encode_columns(
             columns, partitions=1, batch_size=2000, now=NOW, unkeyed_partition=0, max_record_size=size - 1
         )

@@ -24,7 +24,7 @@ def test_records_are_released_in_order_with_all_that_they_have() -> None:
     held.append(b"key", b"1", [("h", b"x"), ("n", None)], 2, NOW + 5)
     held.append(None, b"2", None, 2)
     held.append(b"key", None, {}, 2)
-    held.release(appender(records))
+    assert held.release(appender(records)) == (0, None)
     (batch,) = sealed(records.drain("orders", 2, force=True))
     first, second, third = decoded(batch).records
     assert (first.key, first.value, first.headers) == (b"key", b"1", (("h", b"x"), ("n", None)))
@@ -144,7 +144,8 @@ def test_a_record_that_cannot_be_placed_fails_alone() -> None:
     named = held.append(None, b"3", None, 10)
     told: list[BaseException | None] = []
     receipts[2].add_done_callback(lambda done: told.append(done.error))
-    held.release(appender(records, partitioner_of(partitioner)))
+    failed, first = held.release(appender(records, partitioner_of(partitioner)))
+    assert (failed, first) == (3, receipts[2].error)
     assert [receipt.done() for receipt in receipts] == [False, False, True, False, True]
     assert isinstance(receipts[2].error, ValueError)
     assert isinstance(named.error, NoSuchPartition)
@@ -257,7 +258,7 @@ def test_since_when_records_are_held_is_known() -> None:
         ((None, b"v", None, "0"), TypeError, "partition must be an int or None, not str"),
         ((None, b"v", None, -1), ValueError, "partition must be from 0 on, not -1"),
         ((None, b"v", None, None, -1), ValueError, "timestamp must be from 0 on"),
-        ((None, b"v" * 2000), ValueError, "more than max_record_size allows"),
+        ((None, b"v" * 2000), ValueError, "more than max_request_size="),
     ],
 )
 def test_arguments_are_checked_when_they_are_given(

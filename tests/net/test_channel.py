@@ -315,18 +315,46 @@ def test_a_request_beyond_the_bound_is_not_sent(world: World[None]) -> None:
     world(main)
 
 
+def records(size: int) -> ProduceRequest:
+    data = ProduceRequest.PartitionProduceData(index=0, records=bytes(size))
+    return ProduceRequest(topic_data=[ProduceRequest.TopicProduceData(name="t", partition_data=[data])])
+
+
 class Watching:
     """An Observer that keeps what it is told."""
 
     def __init__(self) -> None:
         self.settlements: list[tuple[int, type[object]]] = []
         self.ends: list[Exception | None] = []
+        self.has_drained = asyncio.Event()
+
+    def drained(self) -> None:
+        self.has_drained.set()
 
     def settled(self, question: Question, size: int, error: KafkaError | None) -> None:
         self.settlements.append((size, type(error)))
 
     def ended(self, error: Exception | None) -> None:
         self.ends.append(error)
+
+
+@both_worlds
+def test_an_observer_hears_when_everything_has_gone_to_the_system(world: World[None]) -> None:
+    async def main(runtime: Runtime) -> None:
+        server, watching = Recorder(), Watching()
+        listener = await runtime.listen("127.0.0.1", 0, lambda: Connection(server))
+        channel = await Channel.open(runtime, listener.host, listener.port, observer=watching)
+        await server.until(lambda: bool(server.connections))
+        server.connection.pause()
+        while channel.pending_bytes < 1 << 20:
+            channel.tell(records(1 << 20), 9)
+        assert not watching.has_drained.is_set()
+        server.connection.resume()
+        await watching.has_drained.wait()
+        assert channel.pending_bytes == 0
+        await finish(listener, channel, server)
+
+    world(main)
 
 
 @both_worlds

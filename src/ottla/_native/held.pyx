@@ -153,8 +153,8 @@ cdef class HeldRecords:
         first error.
         """
         cdef list bound = []
-        cdef Py_ssize_t failed
-        cdef object first
+        cdef Py_ssize_t failed = 0
+        cdef object first = None
         with self.lock:
             self.check_waiting()
             for held in self.waiting:
@@ -227,9 +227,9 @@ cdef class HeldRecords:
 
 
 cdef tuple failures(list bound):
+    """Of records that have just been moved: only those that could not be placed are done by now."""
     cdef Delivery delivery
-    errors = [delivery.error for delivery in bound if delivery.done()]
-    errors = [error for error in errors if error is not None]
+    cdef list errors = [error for delivery in bound if (error := delivery.error) is not None]
     return len(errors), errors[0] if errors else None
 
 

@@ -95,3 +95,5 @@ cdef int64_t timestamp_of(Settings settings, object timestamp) except? -1
 cdef double monotonic_now(Settings settings) except? -1
 cdef object bytes_full(Budget budget, size_t needed, object where)
 cdef object records_full(Budget budget, object where)
+cdef object too_large(object where, int64_t size, int64_t most)
+cdef object never_fits(object where, int64_t size, Budget budget)

@@ -7,7 +7,8 @@ Decisions that are ours, because Kafka leaves them open:
 - A topic that vanishes keeps its cursors, without a leader, so that a broker with old metadata does no harm. If it
   stays away, whoever named it gets an UnknownTopicOrPartitionError; for a pattern it is simply gone.
 - A topic that comes back with another id is another topic. Old offsets mean nothing in it: each partition is read
-  from its beginning, or with auto_offset_reset="none" not at all before a seek, and the reader gets a DataLossError.
+  from its beginning, or with auto_offset_reset="none" not at all before a seek, or with a `stop`, which was one of
+  the old topic, not at all; and the reader gets a DataLossError.
 
 Invariant: every cursor of the session belongs to a topic that this file has seen, with the id it had then.
 """
@@ -15,11 +16,11 @@ Invariant: every cursor of the session belongs to a topic that this file has see
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
-from ottla.client.cursor import NOBODY, UNKNOWN, Cursor
+from ottla.client.cursor import NOBODY, UNKNOWN, Cursor, State
 from ottla.client.metadata import ClusterView, TopicView
 from ottla.client.offset_lookup import Goal, Lookup
 from ottla.client.session import Session
@@ -70,10 +71,6 @@ class Assignment:
             reasons += self._vanished(name)
         self._session.leaders_changed()
         return reasons
-
-    def is_there(self, view: ClusterView) -> bool:
-        """Whether all that was named is in the view."""
-        return self.missing(view) is None
 
     def missing(self, view: ClusterView) -> TopicPartition | str | None:
         """The first topic or partition that was named and is not in the view."""
@@ -129,7 +126,7 @@ class Assignment:
             view = topic.partitions[index]
             cursor = session.cursors.get(tp)
             if cursor is None:
-                if has_grown and self._stop is not None:
+                if has_grown and self.is_settled and self._stop is not None:
                     continue
                 self._add(tp, topic, is_new or has_grown)
             elif cursor.topic_id == ZERO_UUID:
@@ -197,7 +194,7 @@ class Assignment:
         if self._told.get(name) != _GONE:
             self._told[name] = _GONE
             self._session.raise_to_reader(
-                UnknownTopicOrPartitionError("the topic was deleted while it was read", topic=name)
+                UnknownTopicOrPartitionError(topic=name, detail="The topic was deleted while it was read.")
             )
 
     def _forget(self, name: str) -> None:
@@ -209,32 +206,75 @@ class Assignment:
     def _recreated(self, topic: TopicView) -> None:
         session = self._session
         resets = session.config.auto_offset_reset != "none"
+        if self._stop is not None:
+            self._ended(topic)
+            return
         for tp in self._partitions(topic.name):
             cursor = session.cursors[tp]
-            old, cursor.topic_id = cursor.offset, topic.topic_id
-            cursor.leader_epoch = UNKNOWN
+            old = cursor.offset
+            cursor.become(topic.topic_id)
             if tp.partition >= len(topic.partitions):
                 session.remove(tp)
                 continue
-            error = _another_topic(tp, old, resets)
             if not resets:
-                session.fail(cursor, error, again=partial(_another_topic, tp, old, resets))
+                again = partial(_another_topic, tp, old, "auto_offset_reset is 'none': seek to go on")
+                session.fail(cursor, again(), again=again)
                 continue
+            error = _another_topic(tp, old, "it is read from its beginning", 0)
             _logger.warning("%s", error)
             session.raise_to_reader(error, cursor)
             session.load(cursor, EARLIEST, "the topic was deleted and created again")
+
+    def _ended(self, topic: TopicView) -> None:
+        """What was to be read up to its end is gone, and nothing in the other topic has to do with that end."""
+        for tp in self._partitions(topic.name):
+            cursor = self._session.cursors[tp]
+            old, was_read = cursor.offset, cursor.state is State.DONE
+            cursor.become(topic.topic_id)
+            cursor.finish()
+            if not was_read:
+                self._session.raise_to_reader(_another_topic(tp, old, "it is not read"), cursor)
+        self._session.check_complete()
 
     def _partitions(self, name: str) -> list[TopicPartition]:
         return [tp for tp in self._session.cursors if tp.topic == name]
 
 
-def _another_topic(tp: TopicPartition, old: int, resets: bool) -> DataLossError:
+class Search:
+    """One wait for all that was named; raises when a partition is not there although its topic is."""
+
+    def __init__(self, assignment: Assignment, now: Callable[[], float]) -> None:
+        self._assignment = assignment
+        self._now = now
+        self._since: float | None = None
+
+    def look(self, view: ClusterView) -> bool | None:
+        """A topic may be created yet; metadata that knows it knows its partitions, give or take a broker's lag."""
+        if not view.brokers:
+            return None
+        missing = self._assignment.missing(view)
+        if not isinstance(missing, TopicPartition):
+            self._since = None
+            return True if missing is None else None
+        now = self._now()
+        if self._since is None:
+            self._since = now
+        if now - self._since >= CONFIRMED_AFTER:
+            count = len(view.topics[missing.topic].partitions)
+            raise UnknownTopicOrPartitionError(
+                topic=missing.topic,
+                partition=missing.partition,
+                detail=f"The topic has {count} partitions, 0 to {count - 1}.",
+            )
+        return None
+
+
+def _another_topic(tp: TopicPartition, old: int, then: str, new: int = -1) -> DataLossError:
     return DataLossError(
         f"topic {tp.topic} was deleted and created again: offset {old} of partition {tp.partition} means nothing in "
-        "it; "
-        + ("it is read from its beginning" if resets else "auto_offset_reset is 'none': seek to go on"),
+        f"it; {then}",
         topic=tp.topic,
         partition=tp.partition,
         wanted_offset=old,
-        new_offset=0 if resets else -1,
+        new_offset=new,
     )

@@ -28,5 +28,8 @@ class Backoff:
 
     def delay(self, attempt: int) -> float:
         """The delay after attempt number `attempt`, counted from 0; jitter may exceed `most` by its share."""
-        doubled = self._first * 2.0 ** min(attempt, _MOST_DOUBLINGS)
-        return min(doubled, self._most) * self._random.uniform(1 - _JITTER, 1 + _JITTER)
+        return self.mean(attempt) * self._random.uniform(1 - _JITTER, 1 + _JITTER)
+
+    def mean(self, attempt: int) -> float:
+        """The same without jitter, for whoever has a better way to scatter."""
+        return min(self._first * 2.0 ** min(attempt, _MOST_DOUBLINGS), self._most)

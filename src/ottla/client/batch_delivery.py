@@ -87,6 +87,10 @@ class BatchDelivery:
 
     # For the loop
 
+    @property
+    def is_over(self) -> bool:
+        return self.done()
+
     def watch(self, batch: ProducerBatch) -> None:
         """One more batch is a part of it."""
         self.count += batch.encoded.count

@@ -72,17 +72,17 @@ class Client:
         self.config = self._client.config
         self._driver = Driver("ottla-client")
         self._client._wake = self._driver.post
+        self._client._later = self._driver.later
         self._client._wait = self._wait
         on_fork(self)
         try:
-            self._produce = self._driver.call(self._start())
+            self._produce, self.admin = self._driver.call(self._start())
         except BaseException:
             self._driver.close()
             raise
-        self.admin = Admin(self._client.admin, self._driver.call)
 
-    async def _start(self) -> Callable[..., Delivery]:
-        return self._client._running().producer.produce
+    async def _start(self) -> tuple[Callable[..., Delivery], Admin]:
+        return self._client._running().producer.produce, Admin(self._client.admin, self._driver.call)
 
     def __enter__(self) -> Self:
         return self

@@ -41,10 +41,10 @@ class Consumer:
                 for record in records:
                     reader.last = record
                     yield record
-                    if reader.interrupted:
+                    if reader.iterator is not records:
                         break
                 else:
-                    reader.exhausted()
+                    reader.exhausted(records)
             except DeserializationError as error:
                 self._rescue(error)
 
@@ -98,7 +98,8 @@ class Consumer:
         if self._consumer.dead_letters is None:
             raise error
         self._consumer.dead_letters.send_blocking(error, self._driver.call)
-        self._reader.skip(error)
+        if self._reader.is_at(error):
+            self._reader.skip(error)
 
     # Positions
 
@@ -143,7 +144,7 @@ class Consumer:
 
     def forked(self) -> None:
         """In a forked child: an iteration that is under way ends with its next step, with a ForkedError."""
-        self._reader.interrupted = True
+        self._reader.close()
 
     def __enter__(self) -> Self:
         self._driver.call(_begin(self._consumer))

@@ -85,6 +85,7 @@ class AsyncClient:
         self._closing: asyncio.Future[None] | None = None
         # How a blocking client's other threads reach the loop, and wait for it.
         self._wake: Wake | None = None
+        self._later: Wake | None = None
         self._wait: Wait | None = None
         on_fork(self)
 
@@ -143,14 +144,18 @@ class AsyncClient:
         clock = self._runtime.clock
         deadline = clock.monotonic() + self.config.max_block_ms / 1000
         while True:
+            # In this order: it may be long since the last try, and all memory may have been freed since.
+            room = parts.producer.space()
             try:
-                await within(clock, deadline - clock.monotonic(), parts.producer.space())
-            except TimeoutError:
-                raise self._full(full) from full
-            try:
-                return full.again()
+                delivery = full.again()
+                room.cancel()
+                return delivery
             except NoRoom as still:
                 full = still
+            try:
+                await within(clock, deadline - clock.monotonic(), room)
+            except TimeoutError:
+                raise self._full(full) from full
 
     def _full(self, full: NoRoom) -> BufferFullError:
         limit = "max_buffered_records" if full.limit == "records" else "buffer_memory"
@@ -253,7 +258,8 @@ class AsyncClient:
 
     def _running(self) -> Parts:
         if self._ended is not None:
-            raise self._ended
+            # The same one each time: its traceback must not grow.
+            raise self._ended.with_traceback(None)
         if self._parts is None:
             self._parts = Parts(
                 self.config,
@@ -264,8 +270,10 @@ class AsyncClient:
                 value_serializer=self._value_serializer,
                 interceptors=[each for each in self._interceptors if isinstance(each, ProducerInterceptor)],
                 wake=self._wake,
+                later=self._later,
                 wait=self._wait,
             )
+        self._parts.check_loop()
         return self._parts
 
     async def close(self, timeout: float = CLOSE_TIMEOUT) -> None:
@@ -281,6 +289,7 @@ class AsyncClient:
         self._ended = ClientClosedError("the client is closed")
         if self._parts is None:
             return
+        self._parts.check_loop()
         self._closing = asyncio.get_running_loop().create_future()
         try:
             await self._parts.close(timeout)

@@ -68,6 +68,7 @@ class BrokerConnection:
         self.is_ready = False
         """Whether the broker's versions are known; until then only `negotiate` asks."""
         self._closed_here = False
+        self._on_drained: Callable[[], object] | None = None
         self._used_at = self._clock.monotonic()
         self.paused_until = 0.0
         """Until when the broker asks for a pause, by the monotonic clock."""
@@ -105,6 +106,18 @@ class BrokerConnection:
     @property
     def is_closed(self) -> bool:
         return self._channel.closed
+
+    @property
+    def pending_bytes(self) -> int:
+        """How much of what was sent the system has not taken yet."""
+        return self._channel.pending_bytes
+
+    def when_drained(self, callback: Callable[[], object]) -> None:
+        """Calls it once, when the system has taken everything that is pending, or the connection is gone.
+
+        For whoever sends what has no answer: nothing else would hold him back. Only the last callback counts.
+        """
+        self._on_drained = callback
 
     @property
     def pause(self) -> float:
@@ -233,7 +246,13 @@ class BrokerConnection:
             if (tell := self._hooks.on_broker_throttle) is not None:
                 tell(self.node_id, pause)
 
+    def drained(self) -> None:
+        callback, self._on_drained = self._on_drained, None
+        if callback is not None:
+            callback()
+
     def ended(self, error: Exception | None) -> None:
+        self.drained()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

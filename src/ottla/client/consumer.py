@@ -14,14 +14,15 @@ Invariant: a consumer that is closed has no worker left, and its brokers have be
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
-from ottla.client.assignment import Assignment
+from ottla.client.assignment import Assignment, Search
 from ottla.client.dead_letters import DeadLetters
 from ottla.client.fetch_queue import Failure, FetchQueue, Wake
+from ottla.client.iterators import Lasting
 from ottla.client.reader import Reader
 from ottla.client.session import Session
 from ottla.client.starts import Place, Start, Stop, start_place, stop_place
@@ -36,12 +37,14 @@ from ottla.errors import (
     DeserializationError,
     KafkaError,
     UnknownTopicOrPartitionError,
+    from_code,
 )
 
 if TYPE_CHECKING:
     import pyarrow
 
     from ottla.client.brokers import Brokers
+    from ottla.client.cursor import Cursor
     from ottla.client.metadata import Metadata
     from ottla.client.tasks import Tasks
     from ottla.config import ClientConfig
@@ -130,35 +133,40 @@ class Consumer:
     async def _settle(self) -> None:
         """Until everything that was named has been seen; the reader hears of what is not there."""
         assignment, metadata = self._assignment, self._metadata
-        while not await self._is_all_there():
-            pass
+        while (error := await self._what_is_missing()) is not None:
+            # No second one before the first is read: a reader who comes late hears of it once.
+            taken = self._session.alarm()
+            self.queue.put(Failure(error, on_taken=taken.ring))
+            await taken.wait()
         assignment.on_metadata(metadata.view)
         assignment.settle()
 
-    async def _is_all_there(self) -> bool:
+    async def _what_is_missing(self) -> KafkaError | None:
         assignment = self._assignment
+        search = Search(assignment, self._clock.monotonic)
         try:
-            await self._metadata.wait(
-                lambda view: True if view.brokers and assignment.is_there(view) else None,
-                None,
-                what="the topics to read",
-            )
+            await self._metadata.wait(search.look, None, what="the topics to read")
             if assignment.subscription.patterns:
                 assignment.on_metadata(await self._metadata.fresh(None))
         except ApiTimeoutError as error:
             missing = assignment.missing(self._metadata.view)
-            self.queue.put(Failure(self._not_there(missing, error)))
-            return False
-        return True
-
-    def _not_there(self, missing: TopicPartition | str | None, error: ApiTimeoutError) -> KafkaError:
-        if missing is None or error.__cause__ is not None:
+            return error if missing is None or error.__cause__ is not None else self._not_there(missing)
+        except UnknownTopicOrPartitionError as error:
             return error
+        return None
+
+    def _not_there(self, missing: TopicPartition | str) -> KafkaError:
+        if isinstance(missing, str) and (topic := self._metadata.view.topics.get(missing)) is not None:
+            error = from_code(topic.error_code, topic=missing)
+            if error is not None and not isinstance(error, UnknownTopicOrPartitionError):
+                return error
         seconds = self._config.default_api_timeout_ms / 1000
-        message = f"it did not exist for {seconds:g} s (default_api_timeout_ms): create it, or check the name"
+        detail = f"It did not exist for {seconds:g} s (default_api_timeout_ms): create it, or check the name."
         if isinstance(missing, TopicPartition):
-            return UnknownTopicOrPartitionError(message, topic=missing.topic, partition=missing.partition)
-        return UnknownTopicOrPartitionError(message, topic=missing)
+            return UnknownTopicOrPartitionError(
+                topic=missing.topic, partition=missing.partition, detail=detail
+            )
+        return UnknownTopicOrPartitionError(topic=missing, detail=detail)
 
     async def position(
         self,
@@ -167,6 +175,7 @@ class Consumer:
     ) -> int:
         """The offset of the next record of a partition; waits until it is known, with default_api_timeout_ms."""
         seconds = self._config.default_api_timeout_ms / 1000 if timeout is None else timeout
+        self._check_open()
         self.begin()
         try:
             return await within(self._clock, seconds, self._position(partition))
@@ -179,7 +188,12 @@ class Consumer:
     async def _position(self, partition: TopicPartition) -> int:
         while partition not in self._session.cursors or (position := self.known_position(partition)) is None:
             await self._session.change()
+            self._check_open()
         return position
+
+    def _check_open(self) -> None:
+        if self.is_closed:
+            raise ClientClosedError("the consumer is closed")
 
     async def end(self) -> None:
         """Stops everything; on the loop. A second call does nothing."""
@@ -190,17 +204,20 @@ class Consumer:
             self._on_ended(self)
         if self._beginning is None:
             return
+        # First what needs no waiting, so that it is done even if the waiting is cancelled.
         self._metadata.remove_listener(self._assignment)
-        self._beginning.cancel()
-        await asyncio.gather(self._beginning, return_exceptions=True)
-        await self._session.close()
-        self.queue.discard()
         for topic in self._assignment.subscription.named:
             self._metadata.untrack(topic)
         if self._assignment.subscription.patterns:
             self._metadata.untrack_all()
-        if self.queue.on_ready is not None:
-            self.queue.on_ready()
+        self._beginning.cancel()
+        try:
+            await self._session.close()
+        finally:
+            self.queue.discard()
+            if self.queue.on_ready is not None:
+                self.queue.on_ready()
+        await asyncio.gather(self._beginning, return_exceptions=True)
 
     # In the thread that reads
 
@@ -255,17 +272,20 @@ class Consumer:
     def known_position(self, partition: TopicPartition) -> int | None:
         """The offset of the next record; None while it is being looked up."""
         self._check_assigned(partition)
+        return self._known_position(partition, self._session.cursors.get(partition))
+
+    def _known_position(self, partition: TopicPartition, cursor: Cursor | None) -> int | None:
         position = self.reader.position(partition)
         if position is not None:
             return position
-        cursor = self._session.cursors.get(partition)
-        return cursor.offset if cursor is not None and cursor.has_offset else None
+        # Not its offset: that is behind what has been fetched, and nothing of it has been read.
+        return cursor.began_at if cursor is not None and cursor.has_offset else None
 
     def lag(self) -> dict[TopicPartition, int]:
         """How many offsets are between each position and the end of what can be read; where both are known."""
         lags: dict[TopicPartition, int] = {}
         for tp, cursor in list(self._session.cursors.items()):
-            position = self.known_position(tp)
+            position = self._known_position(tp, cursor)
             end = cursor.end(self._session.is_committed)
             if position is not None and end >= 0:
                 lags[tp] = max(0, end - position)
@@ -281,25 +301,31 @@ class AsyncConsumer(Consumer):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters: list[asyncio.Future[bool]] = []
         self.queue.on_ready = self._ready
 
     # Reading
 
-    async def __aiter__(self) -> AsyncIterator[Any]:
+    def __aiter__(self) -> AsyncIterator[Any]:
         """Every record; ends when all partitions have reached their `stop`, and goes on after an error."""
+        return Lasting(self._each)
+
+    async def _each(self, ended: Callable[[], None]) -> AsyncGenerator[Any, None]:
         reader = self.reader
-        while (records := await self._records(None)) is not None:
-            try:
-                for record in records:
-                    reader.last = record
-                    yield record
-                    if reader.interrupted:
-                        break
-                else:
-                    reader.exhausted()
-            except DeserializationError as error:
-                await self._rescue(error)
+        try:
+            while (records := await self._records(None)) is not None:
+                try:
+                    for record in records:
+                        reader.last = record
+                        yield record
+                        if reader.iterator is not records:
+                            break
+                    else:
+                        reader.exhausted(records)
+                except DeserializationError as error:
+                    await self._rescue(error)
+        finally:
+            ended()
 
     async def poll(self, max_records: int | None = None, timeout: float | None = None) -> list[Any]:
         """What is there, up to `max_records`, of one partition or several; waits up to `timeout` for the first.
@@ -326,14 +352,17 @@ class AsyncConsumer(Consumer):
                 break
         return taken
 
-    async def batches(self) -> AsyncIterator[pyarrow.RecordBatch]:
+    def batches(self) -> AsyncIterator[pyarrow.RecordBatch]:
         """Arrow columns, one batch for each part that was fetched; keys and values are raw."""
-        while True:
-            batch = self.reader.batch()
-            if batch is not None:
-                yield batch
-            elif not await self.more(None):
-                return
+        return Lasting(self._each_batch)
+
+    async def _each_batch(self, ended: Callable[[], None]) -> AsyncGenerator[pyarrow.RecordBatch, None]:
+        try:
+            while (batch := self.reader.batch()) is not None or await self.more(None):
+                if batch is not None:
+                    yield batch
+        finally:
+            ended()
 
     async def _records(self, deadline: float | None) -> Iterator[Any] | None:
         while (records := self.reader.records()) is None:
@@ -345,7 +374,9 @@ class AsyncConsumer(Consumer):
         if self.dead_letters is None:
             raise error
         await self.dead_letters.send(error)
-        self.reader.skip(error)
+        # Whoever has paused it meanwhile, or sought, gets it again: better twice than not at all.
+        if self.reader.is_at(error):
+            self.reader.skip(error)
 
     async def more(self, deadline: float | None) -> bool:
         """Waits until there may be something to read; False at the end, or when the time is up."""
@@ -358,33 +389,24 @@ class AsyncConsumer(Consumer):
         return await self._wait(deadline)
 
     async def _wait(self, deadline: float | None) -> bool:
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         timer = None
         if deadline is not None:
-            timer = self._clock.call_later(max(0.0, deadline - self._clock.monotonic()), waiter.cancel)
+            seconds = max(0.0, deadline - self._clock.monotonic())
+            timer = self._clock.call_later(seconds, partial(_set, waiter, False))
         try:
-            await waiter
-        except asyncio.CancelledError:
-            me = asyncio.current_task()
-            if deadline is None or self._clock.monotonic() < deadline or (me is not None and me.cancelling()):
-                raise
-            return False
+            is_ready = await waiter
         finally:
             self._waiters.remove(waiter)
             if timer is not None:
                 timer.cancel()
         self._check_open()
-        return True
+        return is_ready
 
     def _ready(self) -> None:
         for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    def _check_open(self) -> None:
-        if self.is_closed:
-            raise ClientClosedError("the consumer is closed")
+            _set(waiter, True)
 
     # The end
 
@@ -402,6 +424,11 @@ class AsyncConsumer(Consumer):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def _set(waiter: asyncio.Future[bool], is_ready: bool) -> None:
+    if not waiter.done():
+        waiter.set_result(is_ready)
 
 
 def _first_start(config: ClientConfig, subscription: Subscription, start: Start | None) -> Start:

@@ -48,6 +48,7 @@ class Cursor:
     __slots__ = (
         "_retry_as",
         "attempts",
+        "began_at",
         "flight",
         "generation",
         "high_watermark",
@@ -79,6 +80,8 @@ class Cursor:
         self.generation = generation
         self.flight = 0
         self.offset = UNKNOWN
+        self.began_at = UNKNOWN
+        """The offset that was looked up or sought last: where a reader is that has read nothing since."""
         self.last_consumed_epoch = UNKNOWN
         self.leader = NOBODY
         self.leader_epoch = UNKNOWN
@@ -115,6 +118,12 @@ class Cursor:
         self.back_to_leader()
         self._drop_flight()
         return True
+
+    def become(self, topic_id: Uuid) -> None:
+        """The partition of another topic with the same name: nothing that is known holds for it."""
+        self.topic_id = topic_id
+        self.leader_epoch = UNKNOWN
+        self.high_watermark = self.last_stable_offset = self.log_start_offset = UNKNOWN
 
     def prefer(self, replica: int, until: float) -> None:
         self.preferred_replica = replica
@@ -154,7 +163,7 @@ class Cursor:
     def _place(self, offset: int, epoch: int) -> None:
         if offset < 0:
             raise ValueError(f"{self.tp}: {offset} is no offset")
-        self.offset = offset
+        self.offset = self.began_at = offset
         self.last_consumed_epoch = epoch
         self._free()
 

@@ -93,12 +93,12 @@ class Deserialized:
 
     def __next__(self) -> ConsumedRecord:
         while True:
-            record = self._failed or next(self._records)
+            # Kept first: whatever interrupts a deserializer, the record stays the next one.
+            record = self._failed = self._failed or next(self._records)
             try:
                 key = record.key if self._key is None else self._key(record.key, record)
                 value = record.value if self._value is None else self._value(record.value, record)
             except DeserializationError as error:
-                self._failed = record
                 if not self._skips:
                     raise
                 _logger.warning("skipped: %s", error)
@@ -122,11 +122,13 @@ class Deserialized:
 class Intercepted:
     """An iterator over what interceptors make of `records`: all there are, or all before one that fails."""
 
-    __slots__ = ("_interceptors", "_ready", "_records")
+    __slots__ = ("_gathered", "_interceptors", "_ready", "_records")
 
     def __init__(self, records: Iterator[Any], interceptors: Sequence[ConsumerInterceptor]) -> None:
         self._records = records
         self._interceptors = interceptors
+        self._gathered: list[Any] = []
+        """What interceptors have yet to see through, whatever interrupts them."""
         self._ready: Iterator[Any] = iter(())
 
     def __iter__(self) -> Iterator[Any]:
@@ -136,10 +138,11 @@ class Intercepted:
         while True:
             for record in self._ready:
                 return record
-            self._ready = iter(self._intercept(self._gather()))
+            self._gather()
+            self._ready, self._gathered = iter(self._intercept(list(self._gathered))), []
 
-    def _gather(self) -> list[Any]:
-        gathered: list[Any] = []
+    def _gather(self) -> None:
+        gathered = self._gathered
         try:
             # Not list(): what came before an error must not be lost.
             gathered.extend(self._records)
@@ -148,7 +151,6 @@ class Intercepted:
                 raise
         if not gathered:
             raise StopIteration
-        return gathered
 
     def _intercept(self, records: list[Any]) -> list[Any]:
         for interceptor in self._interceptors:

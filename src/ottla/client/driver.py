@@ -34,15 +34,15 @@ GRACE: Final = 0.003
 enough that an acknowledgement which nobody waits for is not late."""
 
 _PASSES: Final = 2
-"""How often the loop goes round for an append, behind what was handed over: the sink drains, the socket is written."""
+"""How often the loop goes round for an append, behind what was handed over: the sink drains, the socket writes."""
 
 
 class Driver:
     """Runs coroutines for threads that block."""
 
     def __init__(self, name: str) -> None:
-        # Not uvloop: whenever it is run in the main thread it makes a socket pair for signals, which costs more than a
-        # whole round of asyncio's own loop, and large reads and writes take the same time in both.
+        # Not uvloop: whenever it is run in the main thread it makes a socket pair for signals, which costs more than
+        # a whole round of asyncio's own loop, and large reads and writes take the same time in both.
         self.loop = asyncio.new_event_loop()
         self._turn = threading.Lock()
         # Guards the fields below; never held while the loop runs.
@@ -91,6 +91,14 @@ class Driver:
             finally:
                 self._leave()
 
+    def later(self, function: Callable[[], object]) -> None:
+        """Has a function called by whoever runs the loop next, which is somebody within GRACE.
+
+        For a reader that has got something: what is to be fetched behind it need not keep it from its user.
+        """
+        self.check()
+        self._call_soon(function)
+
     def _serve(self, function: Callable[[], object]) -> None:
         """For a thread that could not run the loop. If the background does, it leaves: next time the thread can."""
         function()
@@ -137,8 +145,9 @@ class Driver:
             self._visits += 1
             self._has_heir = True
             self.loop.call_soon_threadsafe(self.loop.stop)
-            # It leaves within a callback's time, and leaves the turn taken: a free one could be gone before this thread
-            # is awake, to the background thread again or to another call, and nobody would tell those to leave.
+            # It leaves within a callback's time, and leaves the turn taken: a free one could be gone before this
+            # thread is awake, to the background thread again or to another call, and nobody would tell those to
+            # leave.
             while self._has_heir:
                 self._state.wait()
         return True

@@ -48,6 +48,17 @@ class Failure:
         return error
 
 
+class Move:
+    """A position that was lost and found elsewhere, for the reader who has read everything before that."""
+
+    __slots__ = ("generation", "position", "tp")
+
+    def __init__(self, tp: TopicPartition, position: int, *, generation: int) -> None:
+        self.tp = tp
+        self.position = position
+        self.generation = generation
+
+
 class Answer:
     """What one fetch brought: once the reader takes the first of it, the source may fetch the next."""
 
@@ -62,7 +73,7 @@ class Answer:
         return on_begun
 
 
-Item: TypeAlias = FetchedPartition | Failure
+Item: TypeAlias = FetchedPartition | Failure | Move
 
 
 class FetchQueue:
@@ -119,11 +130,11 @@ class FetchQueue:
             item = self._items.popleft()
         except IndexError:
             return None
-        tell: Callable[[], None] | None
+        tell: Callable[[], None] | None = None
         if isinstance(item, Failure):
             tell = item.on_taken
-        else:
-            tell = item.answer.begin() if isinstance(item.answer, Answer) else None
+        elif isinstance(item, FetchedPartition) and isinstance(item.answer, Answer):
+            tell = item.answer.begin()
         if tell is not None:
             self._wake(tell)
         return item

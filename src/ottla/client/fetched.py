@@ -81,6 +81,7 @@ class FetchedPartition:
         "node_id",
         "offset",
         "partition",
+        "position",
         "read_at",
         "stop",
         "topic",
@@ -113,6 +114,8 @@ class FetchedPartition:
         self.offset = offset
         self.epoch_before = epoch_before
         """The epoch that was consumed last before it: what a cursor that goes back to `offset` has to know."""
+        self.position = offset
+        """Where a reader that was interrupted goes on in it."""
         self.next_offset = next_offset
         self.epoch = epoch
         self.generation = generation

@@ -19,8 +19,15 @@ class Flush:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._is_complete = False
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody waits any more: it is done, or was given up."""
+        return self.done.done()
+
     def watch(self, batch: ProducerBatch) -> None:
         self.left += 1
+        # Whoever flushes again and again, for a moment each time, must not leave traces in what cannot be sent.
+        batch.listeners = [each for each in batch.listeners if not each.is_over]
         batch.listeners.append(self)
 
     def hold(self) -> None:

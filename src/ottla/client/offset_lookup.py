@@ -117,14 +117,18 @@ class OffsetLookups:
             self._answered(leader, group, response)
         finally:
             for cursor, lookup in group:
-                if self._is_current(cursor, lookup):
+                # Also of one that has failed: once the reader was told, it is asked for again.
+                if self._is_next(cursor, lookup):
                     self._asked.pop(cursor.tp, None)
             self.wake()
 
     def _is_current(self, cursor: Cursor, lookup: Lookup) -> bool:
+        return cursor.state is State.LOADING and self._is_next(cursor, lookup)
+
+    def _is_next(self, cursor: Cursor, lookup: Lookup) -> bool:
         pending = self.pending.get(cursor.tp)
-        is_loading = cursor.state is State.LOADING and self._session.cursors.get(cursor.tp) is cursor
-        return is_loading and pending is not None and pending[0] is lookup
+        is_known = self._session.cursors.get(cursor.tp) is cursor
+        return is_known and pending is not None and pending[0] is lookup
 
     def _request(self, group: list[tuple[Cursor, Lookup]]) -> ListOffsetsRequest:
         topics: dict[str, ListOffsetsRequest.ListOffsetsTopic] = {}
@@ -199,7 +203,9 @@ class OffsetLookups:
 
     def _settle(self, cursor: Cursor) -> None:
         """Does what needs no answer; without anything left, the cursor can be fetched."""
-        lookups = self.pending[cursor.tp]
+        lookups = self.pending.get(cursor.tp)
+        if lookups is None:
+            return  # a hook that was told of a reset has sought
         while lookups and (offset := lookups[0].place.offset) is not None:
             self._apply(cursor, lookups.pop(0), offset)
         if not lookups:
@@ -220,5 +226,6 @@ class OffsetLookups:
         cursor.loaded(offset)
         if lookup.goal is Goal.RESET:
             _logger.warning("%s: goes on at %d: %s", cursor.tp, offset, lookup.reason)
+            self._session.moved(cursor)
             self._session.tell_reset(cursor, lookup.old, offset, lookup.reason)
         self._session.loaded(cursor)

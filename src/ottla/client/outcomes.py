@@ -6,7 +6,8 @@ All on the loop. Receipts are completed here and nowhere else, so that nothing i
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from ottla.client.producer_batch import ProducerBatch
 from ottla.errors import DeliveryError
@@ -29,15 +30,17 @@ class Outcomes:
         if (tell := self._hooks.on_batch_sealed) is not None:
             tell(batch.view())
 
-    def written(self, batch: ProducerBatch) -> None:
+    def written(self, sent: Iterable[tuple[object, ProducerBatch]]) -> None:
+        """The batches of one request, each with its RecBuf."""
         if (tell := self._hooks.on_batch_written) is not None:
-            tell(batch.view())
+            for _, batch in sent:
+                tell(batch.view())
 
-    def delivered(self, batch: ProducerBatch, base_offset: int, log_append_time: int) -> None:
+    def delivered(self, batch: ProducerBatch, base_offset: int, log_append_time: int, now: float) -> None:
+        """Whoever calls this says `space_freed` once, when all batches of the answer are done."""
         batch.complete(base_offset, log_append_time, None)
         if (tell := self._hooks.on_batch_acknowledged) is not None:
-            tell(batch.view(self._clock.monotonic()))
-        self.space_freed()
+            tell(batch.view(now))
 
     def failed(self, batch: ProducerBatch, error: BaseException) -> None:
         self.count_failed(batch.encoded.count, error)
@@ -67,6 +70,11 @@ class Outcomes:
         not be told.
         """
         self._space_callbacks.append(callback)
+
+    def forget(self, callback: Callable[[], object]) -> None:
+        """Not wanted any more; the one who waits longest has given up first, so it is near the front."""
+        with suppress(ValueError):
+            self._space_callbacks.remove(callback)
 
     @property
     def is_space_wanted(self) -> bool:

@@ -53,12 +53,13 @@ class Parts:
         value_serializer: Serialize | None,
         interceptors: Sequence[ProducerInterceptor],
         wake: Wake | None,
+        later: Wake | None,
         wait: Wait | None,
     ) -> None:
-        asyncio.get_running_loop()  # a RuntimeError here is clearer than one of its parts
+        self._loop = asyncio.get_running_loop()  # a RuntimeError here is clearer than one of its parts
         self._config = config
         self._runtime = runtime
-        self._wake = wake
+        self._later = later
         self.metrics = Metrics(runtime.clock)
         self.hooks = Hooks([self.metrics, *hooks])
         self._tasks = Tasks()
@@ -88,6 +89,15 @@ class Parts:
         self._telemetry.start()
         self.metadata.start()
 
+    def check_loop(self) -> None:
+        """Raises on another loop than the one that everything here began on, where it would wait forever."""
+        if asyncio.get_running_loop() is not self._loop:
+            state = "which is closed" if self._loop.is_closed() else "which is another one"
+            raise RuntimeError(
+                f"this AsyncClient belongs to the event loop that it was first used on, {state}: make a client for "
+                "each loop, inside of it"
+            )
+
     def consumer(self, subscription: Subscription, **options: Any) -> AsyncConsumer:
         """A new consumer. The first one has lane 0, those beside it the lowest that is free."""
         taken = list(self._consumers.values())
@@ -101,7 +111,7 @@ class Parts:
             self._tasks,
             lane=lane,
             subscription=subscription,
-            wake=self._wake,
+            wake=self._later,
             on_ended=self._forget,
             **options,
         )

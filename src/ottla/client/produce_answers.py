@@ -8,7 +8,9 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import Final
 
+from ottla.client.producer_batch import ProducerBatch
 from ottla.errors import (
+    AbortedError,
     BrokerError,
     DuplicateSequenceNumberError,
     InvalidProducerEpochError,
@@ -84,3 +86,18 @@ def error_in(answer: ProduceResponse.PartitionProduceResponse, topic: str, broke
     return from_code(
         answer.error_code, "; ".join(words) or None, topic=topic, partition=answer.index, broker=broker
     )
+
+
+def given_up_error(batch: ProducerBatch, error: BaseException) -> BaseException:
+    """What the records of a batch that is given up are told: if an earlier try may have stored it, that too."""
+    if not batch.is_unsure or getattr(error, "may_be_stored", False):
+        return error
+    # The error is about the last try only: whoever produces it again must know that.
+    encoded = batch.encoded
+    unsure = AbortedError(
+        f"a record for {encoded.topic}-{encoded.partition} was given up and may be stored by an earlier try; "
+        f"the last one ended with: {error}",
+        may_be_stored=True,
+    )
+    unsure.__cause__ = error
+    return unsure

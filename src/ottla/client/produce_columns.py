@@ -60,6 +60,8 @@ class ColumnsProducer:
         self._space = space
         self._wait = wait
         self._slice_bytes = max(1, min(_MOST_SLICE, settings.buffer_memory // _SHARE))
+        most = settings.max_buffered_records
+        self._slice_rows = None if most is None else max(1, most // _SHARE)
         self._has_warned = False
 
     async def produce(
@@ -77,7 +79,7 @@ class ColumnsProducer:
             if self._goes_by_row(topic, partition):
                 await self._produce_rows(topic, table, delivery, partition, timestamp)
             else:
-                for part, again in slices(table, self._slice_bytes):
+                for part, again in slices(table, self._slice_bytes, self._slice_rows):
                     await self._produce_slice(await known(topic), part, again, delivery, partition, timestamp)
         except BaseException as error:
             # The receipt is nobody's: but what has gone out already must find it whole.

@@ -23,9 +23,11 @@ class ProduceSettings:
     max_request_size: int
     max_batch_bytes: int
     buffer_memory: int
+    max_buffered_records: int | None
     request_timeout_ms: int
     linger: float
     delivery_timeout: float
+    max_idle: float
     max_block: float
     retries: int
     codec: int
@@ -41,9 +43,11 @@ class ProduceSettings:
             max_request_size=config.max_request_size,
             max_batch_bytes=config.max_batch_bytes,
             buffer_memory=config.buffer_memory,
+            max_buffered_records=config.max_buffered_records if config.max_buffered_records > 0 else None,
             request_timeout_ms=config.request_timeout_ms,
             linger=config.linger_ms / 1000,
             delivery_timeout=config.delivery_timeout_ms / 1000,
+            max_idle=config.metadata_max_idle_ms / 1000,
             max_block=config.max_block_ms / 1000,
             retries=config.retries,
             codec=Compression[config.compression_type.upper()],

@@ -14,16 +14,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NoReturn
 
 from ottla.client.batch_delivery import BatchDelivery
 from ottla.client.brokers import Brokers
 from ottla.client.flushes import Flush
-from ottla.client.metadata import ClusterView, Metadata
+from ottla.client.giving_up import closed_before, too_late, without_partition
+from ottla.client.idle_topics import IdleTopics
+from ottla.client.metadata import ClusterView, Metadata, check_name
+from ottla.client.noted import Noted
 from ottla.client.outcomes import Outcomes
 from ottla.client.partitioners import LeaderLatency, Partitioner, TopicPartitioner
+from ottla.client.produce_answers import given_up_error
 from ottla.client.produce_columns import ColumnsProducer
 from ottla.client.produce_settings import ProduceSettings
 from ottla.client.producer_batch import ProducerBatch
@@ -33,10 +37,15 @@ from ottla.client.record_path import Append, NoRoom, RecordPath
 from ottla.client.schedule import DrainSchedule
 from ottla.client.sink import Sink, SinkParts
 from ottla.client.tasks import Tasks
-from ottla.client.topic_producer import TopicParts, TopicProducer
+from ottla.client.topic_producer import UNKNOWN_TOPIC, TopicParts, TopicProducer
 from ottla.client.waiting import within
 from ottla.config import ClientConfig
-from ottla.errors import AbortedError, ApiTimeoutError, ClientClosedError, DeliveryTimeoutError, KafkaError
+from ottla.errors import (
+    AbortedError,
+    ApiTimeoutError,
+    ClientClosedError,
+    KafkaError,
+)
 from ottla.hooks import Hooks, ProducerInterceptor
 from ottla.runtime import Runtime, SystemClock, Timer
 from ottla.serde.calls import Serialize
@@ -79,13 +88,14 @@ class Producer:
         self._wake = wake
         self._partitioner = partitioner
         self._settings = settings = ProduceSettings.of(config, runtime.random)
-        self._noted: dict[RecordBuffer, bool] = {}
+        self._noted = Noted(self._clock, settings.linger)
+        self._new = self._noted.new
         self._accumulator = self._new_accumulator(config, wait)
         self._recbufs: dict[RecordBuffer, RecBuf] = {}
         self._topics: dict[str, TopicProducer] = {}
         self._sinks: dict[int, Sink] = {}
         self._outcomes = Outcomes(hooks, self._clock)
-        self._schedule = DrainSchedule(self._clock, settings.linger)
+        self._schedule = DrainSchedule(self._clock, settings.linger, self._gather)
         latency = LeaderLatency(config.partitioner_availability_timeout_ms / 1000)
         ids = ProducerIds(
             brokers, tasks, self._clock, settings.backoff, on_loaded=self._drain_all, on_fatal=self._fail_all
@@ -97,9 +107,10 @@ class Producer:
             self._accumulator,
             latency,
             self._new_partitioner,
-            self._new_recbuf,
+            self._recbuf,
             self._sink,
             self._schedule.consider,
+            self._outcomes.count_failed,
         )
         # What the appending side looks into: how to append to a topic, as it is and through the record path.
         self._appends: dict[str, Append] = {}
@@ -115,11 +126,12 @@ class Producer:
             self.space,
             wait,
         )
+        self._idle = IdleTopics(self._clock, settings.max_idle, self._topics, self._forget)
         self._is_called = False
-        self._is_hurrying = False
         self._sweeper: Timer | None = None
         self._sweep_every = min(settings.delivery_timeout / _SWEEPS, _MOST_BETWEEN_SWEEPS)
         self._is_closed = False
+        self._is_ended = False
         metadata.add_listener(self)
 
     def _new_accumulator(
@@ -136,7 +148,7 @@ class Producer:
             max_record_size=max(config.max_request_size, BATCH_OVERHEAD + 1),
             clock=None if native else lambda: int(self._clock.time() * 1000),
             monotonic=None if native else self._clock.monotonic,
-            wake=self._noted.setdefault,
+            wake=self._new.setdefault,
             wait=wait,
             urge=self._on_urge,
         )
@@ -160,7 +172,11 @@ class Producer:
         try:
             delivery = append(key, value, headers, partition, timestamp)
         except BufferFull as full:
-            self._call(self._hurry_all)
+            if not self._outcomes.is_space_wanted:
+                self._call(self._hurry_all)
+            elif self._new:
+                # A batch may have become full before there was no room.
+                self._tell()
             if isinstance(full, NoRoom):
                 raise
             again = partial(self.produce, topic, value, key, headers, partition, timestamp)
@@ -169,7 +185,7 @@ class Producer:
             # Partitions may have been added; for the next record, as this one was for what is known.
             self._call(partial(self._metadata.refresh, f"a partition of {topic} is not known"))
             raise
-        if self._noted:
+        if self._new:
             self._tell()
         return delivery
 
@@ -196,12 +212,16 @@ class Producer:
             raise TypeError(f"topic must be a str, not {type(topic).__name__}")
         if self._is_closed:
             raise ClientClosedError
+        check_name(topic)
         opened = TopicProducer(topic, self._topic_parts)
         known = self._topics.setdefault(topic, opened)
         if topic not in self._appends:
             # In this order, or Ctrl-C between the two would leave a topic that nobody asks for.
             self._call(partial(self._ask_for, topic))
             self._appends.setdefault(topic, known.held.append)
+            if known.failure is not None:
+                # The loop was faster: whoever comes next begins anew.
+                self._appends.pop(topic, None)
         return known
 
     def _call(self, function: Callable[[], object]) -> None:
@@ -213,7 +233,9 @@ class Producer:
     def _tell(self) -> None:
         """Has the loop look at what is noted, unless it is about to."""
         # Noted before the flag is looked at; the loop clears the flag before it looks at what was noted.
-        if self._is_called or not self._noted:
+        if self._is_called or not self._new:
+            return
+        if not self._outcomes.is_space_wanted and self._noted.puts_off(self._schedule.rings_by):
             return
         try:
             self._is_called = True
@@ -241,12 +263,25 @@ class Producer:
 
     # Back-pressure and tables: the loop
 
-    async def space(self) -> None:
-        """Until some memory has been freed; who comes first is woken first."""
+    def space(self) -> asyncio.Future[None]:
+        """Done when memory has been freed after this call; who comes first is woken first.
+
+        As with `on_space`, whoever has found the buffer full before tries once more before waiting for it.
+        """
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.on_space(lambda: None if waiter.done() else waiter.set_result(None))
-        self._hurry_all()
-        await waiter
+        if not self._outcomes.is_space_wanted:
+            self._hurry_all()
+        elif self._new:
+            # All else is hurried already.
+            self._tell()
+
+        def freed() -> None:
+            if not waiter.done():
+                waiter.set_result(None)
+
+        self.on_space(freed)
+        waiter.add_done_callback(lambda _: self._outcomes.forget(freed) if waiter.cancelled() else None)
+        return waiter
 
     async def produce_batch(
         self, topic: str, table: Any, *, partition: int | None = None, timestamp: int | None = None
@@ -267,29 +302,44 @@ class Producer:
             )
         if opened.failure is not None:
             raise opened.failure
+        if self._is_closed:
+            raise ClientClosedError
         return opened
 
     # Events, on the loop
 
     def _attend(self) -> None:
         self._is_called = False
-        while self._noted:
-            recbuf = self._recbufs.get(self._noted.popitem()[0])
+        for recbuf in self._gather():
+            self._schedule.consider(recbuf)
+
+    def _gather(self) -> Iterator[RecBuf]:
+        """The RecBufs with something new since the loop last looked."""
+        self._sweep_later()
+        for buffer in self._noted.take():
+            recbuf = self._recbufs.get(buffer)
             if recbuf is not None:
                 # While somebody waits for room, nothing lingers.
                 recbuf.is_hurried = recbuf.is_hurried or self._outcomes.is_space_wanted
-                self._schedule.consider(recbuf)
-        self._sweep_later()
+                # For a thread that did not notice in time that the topic was forgotten.
+                self._ask_for(recbuf.topic)
+                yield recbuf
 
     def _ask_for(self, topic: str) -> None:
         opened = self._topics.get(topic)
-        if opened is not None and not opened.is_asked_for and not self._is_closed:
+        if opened is not None and not opened.is_asked_for and not self._is_ended:
             opened.is_asked_for = True
+            opened.asked_at = self._clock.monotonic()
             self._metadata.track(topic, create=True)
+            self._idle.watch()
             self._sweep_later()
-            if topic in self._metadata.view.topics:
-                # Somebody else tracks it: there may be no update for long.
-                self._update(topic, self._metadata.view)
+            view = self._metadata.view.topics.get(topic)
+            if view is not None:
+                # Somebody else tracks it: there may be no update for long. An error is not believed unasked.
+                if view.error_code:
+                    self._metadata.refresh_now(f"topic {topic} is produced to")
+                else:
+                    self._update(topic, self._metadata.view)
 
     def on_metadata(self, view: ClusterView) -> Iterable[str]:
         for name in list(self._topics):
@@ -297,11 +347,14 @@ class Producer:
         return ()
 
     def _update(self, name: str, view: ClusterView) -> None:
-        topic = self._topics[name]
+        topic = self._topics.get(name)
+        if topic is None or not topic.is_asked_for:
+            # Given up in the meantime, or so new that the thread which opens it is not done with that.
+            return
         error = topic.on_metadata(view.topics.get(name))
         if topic.appender is not None:
             self._appends[name] = topic.appender.append
-        if self._noted:
+        if self._new:
             self._attend()
         if error is not None:
             self._fail_topic(topic, error)
@@ -336,77 +389,91 @@ class Producer:
             topic, batch_size=self._settings.max_batch_bytes, random=self._runtime.random
         )
 
-    def _new_recbuf(self, topic: str, number: int) -> RecBuf:
+    def _forget(self, topic: TopicProducer) -> None:
+        """Nothing has been produced to it for long: whoever does next asks for it again."""
+        topic.forget()
+        self._appends.pop(topic.name, None)
+        self._entries.pop(topic.name, None)
+        self._metadata.untrack(topic.name)
+
+    def _recbuf(self, topic: str, number: int) -> RecBuf:
+        """The partition's own, also when its topic was given up in between: its sequences go on."""
         settings = self._settings
         buffer = self._accumulator.buffer(topic, number)
-        recbuf = self._recbufs[buffer] = RecBuf(
-            buffer,
-            linger=settings.linger,
-            max_in_flight=settings.max_in_flight,
-            is_idempotent=settings.is_idempotent,
-        )
+        recbuf = self._recbufs.get(buffer)
+        if recbuf is None:
+            recbuf = self._recbufs[buffer] = RecBuf(
+                buffer,
+                linger=settings.linger,
+                max_in_flight=settings.max_in_flight,
+                is_idempotent=settings.is_idempotent,
+            )
         return recbuf
 
     # Giving up
 
     def _sweep_later(self) -> None:
-        if self._sweeper is None and not self._is_closed:
+        if self._sweeper is None and not self._is_ended:
             self._sweeper = self._clock.call_later(self._sweep_every, self._sweep)
 
     def _sweep(self) -> None:
-        """Gives up what is older than the delivery timeout and may fail; goes on for as long as there is something."""
+        """Gives up what is older than the delivery timeout and may fail; goes on while there is something."""
         self._sweeper = None
         opened_before = self._clock.monotonic() - self._settings.delivery_timeout
         for topic in list(self._topics.values()):
             held_since = topic.held.opened_at
             if held_since is not None and held_since < opened_before:
-                self._fail_topic(topic, self._timed_out(topic.name, None, topic.last_error, False))
-            for recbuf in topic.recbufs:
-                for batch in recbuf.expired(opened_before):
-                    error = self._timed_out(
-                        recbuf.topic, recbuf.partition, batch.last_error, batch.may_be_stored
-                    )
-                    self._give_up(recbuf, [batch], error)
+                self._fail_topic(topic, self._too_late(topic.name, topic.last_error, False))
+        for recbuf in list(self._recbufs.values()):
+            for batch in recbuf.expired(opened_before):
+                # A callback of the one before may have given it up.
+                if not batch.is_done:
+                    self._give_up(recbuf, [batch], self._expiry(recbuf, batch))
         if self._accumulator.used_records or any(not recbuf.is_empty for recbuf in self._recbufs.values()):
             self._sweep_later()
 
-    def _timed_out(
-        self, topic: str, number: int | None, cause: BaseException | None, may_be_stored: bool
-    ) -> DeliveryTimeoutError:
-        where = topic if number is None else f"{topic}-{number}"
-        known = "it may be stored all the same" if may_be_stored else "it is not stored"
-        why = cause or self._metadata.failure() or self._sink_parts.ids.last_error
-        reason = f"; the last error was: {why}" if why is not None else ""
-        error = DeliveryTimeoutError(
-            f"a record for {where} was not delivered within delivery_timeout_ms="
-            f"{self._settings.delivery_timeout * 1000:.0f}, and {known}{reason}",
-            may_be_stored=may_be_stored,
-        )
-        error.__cause__ = why
-        return error
+    def _expiry(self, recbuf: RecBuf, batch: ProducerBatch) -> KafkaError:
+        if recbuf.is_gone:
+            return without_partition(recbuf)
+        return self._too_late(f"{recbuf.topic}-{recbuf.partition}", batch.last_error, batch.may_be_stored)
 
-    def _give_up(self, recbuf: RecBuf, batches: Sequence[ProducerBatch], error: KafkaError) -> None:
-        # From the end: what is certainly not stored gives its sequence numbers back that way.
+    def _too_late(self, where: str, cause: BaseException | None, may_be_stored: bool) -> KafkaError:
+        why = cause or self._metadata.failure() or self._sink_parts.ids.last_error
+        return too_late(where, self._settings.delivery_timeout, why, may_be_stored)
+
+    def _give_up(self, recbuf: RecBuf, batches: Sequence[ProducerBatch], error: BaseException) -> None:
+        # From the end: what is certainly not stored gives its sequence numbers back that way. All of them before
+        # the first callback, which may come back here.
         for batch in reversed(batches):
             recbuf.give_up(batch)
         for batch in batches:
-            self._outcomes.failed(batch, error)
+            self._outcomes.failed(batch, given_up_error(batch, error))
         self._schedule.consider(recbuf)
 
     def _fail_topic(self, topic: TopicProducer, error: KafkaError) -> None:
-        """It does not exist, or is not ours to write to. What may be stored waits on for its answer."""
+        """It does not exist, or is not ours to write to. What a broker can still tell of waits for its answer."""
         _logger.warning("records for %s cannot be delivered: %s", topic.name, error)
         if topic.appender is None:
-            # Whatever is produced to it next begins anew, and asks again.
+            if topic.failure is not None:
+                return
+            # Whatever is produced to it next begins anew, and asks again. In this order: see `_open`.
+            topic.failure = error
             self._appends.pop(topic.name, None)
             self._entries.pop(topic.name, None)
             del self._topics[topic.name]
             if topic.is_asked_for:
                 self._metadata.untrack(topic.name)
             self._fail_held(topic, error)
+        is_gone = isinstance(error, UNKNOWN_TOPIC)
         for recbuf in topic.recbufs:
             recbuf.cut()
-            self._give_up(recbuf, [batch for batch in recbuf.batches if recbuf.may_fail(batch)], error)
+            # Of what may be stored in a topic that is gone, no broker will ever tell.
+            batches = [
+                batch
+                for batch in recbuf.batches
+                if recbuf.may_fail(batch) or (is_gone and not batch.is_in_flight)
+            ]
+            self._give_up(recbuf, batches, error)
 
     def _fail_held(self, topic: TopicProducer, error: KafkaError) -> int:
         records = topic.held.records
@@ -417,14 +484,10 @@ class Producer:
         return records
 
     def _fail_all(self, error: BaseException) -> None:
-        """No producer id will ever come: every record has this error."""
-        for recbuf in self._recbufs.values():
+        """No producer id will ever come: every record has this error, but those that wait for an answer."""
+        for recbuf in list(self._recbufs.values()):
             recbuf.cut()
-            batches = list(recbuf.batches)
-            for batch in reversed(batches):
-                recbuf.give_up(batch)
-            for batch in batches:
-                self._outcomes.failed(batch, error)
+            self._give_up(recbuf, [batch for batch in recbuf.batches if not batch.is_in_flight], error)
 
     def abort_buffered(self) -> int:
         """Fails every record that no request has been sent with; how many there were."""
@@ -492,30 +555,27 @@ class Producer:
         self._appends = self._entries = _Refusing(refuse)
 
     def _end(self) -> None:
+        self._is_ended = True
         for topic in list(self._topics.values()):
-            if topic.appender is None:
+            if topic.appender is None and topic.failure is None:
                 self._fail_held(topic, AbortedError("the client was closed before the topic was known"))
-            for recbuf in topic.recbufs:
-                recbuf.cut()
-                for batch in list(recbuf.batches):
-                    self._abort(recbuf, batch)
+        for recbuf in list(self._recbufs.values()):
+            recbuf.cut()
+            for batch in list(recbuf.batches):
+                if not batch.is_done:
+                    error = closed_before(recbuf, batch)
+                    recbuf.give_up(batch)
+                    self._outcomes.failed(batch, error)
+        # Whoever comes now does not find what held records were appended to, and is told that all is closed.
+        self._appends.clear()
+        self._entries.clear()
         for sink in self._sinks.values():
             sink.close()
         self._schedule.close()
+        self._idle.close()
         if self._sweeper is not None:
             self._sweeper.cancel()
         self._metadata.remove_listener(self)
-
-    def _abort(self, recbuf: RecBuf, batch: ProducerBatch) -> None:
-        stored = batch.may_be_stored
-        known = "it may be stored" if stored else "it is not stored"
-        error = AbortedError(
-            f"the client was closed before a record for {recbuf.topic}-{recbuf.partition} was delivered: {known}",
-            may_be_stored=stored,
-        )
-        error.__cause__ = batch.last_error
-        recbuf.give_up(batch)
-        self._outcomes.failed(batch, error)
 
 
 class _Refusing(dict[str, Append]):

@@ -10,10 +10,13 @@ How a twin iterates, with nothing per record but one store and one test:
         for record in records:
             reader.last = record
             yield record
-            if reader.interrupted:
+            if reader.iterator is not records:
                 break
         else:
-            reader.exhausted()
+            reader.exhausted(records)
+
+What happens at the `yield` may be anything: a pause, a seek, a poll, another loop. Whoever comes back from it looks
+whether its iterator is still the one.
 
 Invariants: a position is behind the last record that was handed out, and moves only forward but for a seek or an
 error that says so. What was fetched for an older generation of a partition, that is before a seek, is never seen.
@@ -28,7 +31,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.deserialized import Deserialized, Intercepted
-from ottla.client.fetch_queue import Failure, FetchQueue
+from ottla.client.fetch_queue import Failure, FetchQueue, Item, Move
 from ottla.client.fetched import FetchedPartition, wanted
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import DeserializationError
@@ -69,16 +72,16 @@ class Reader:
         self._positions: dict[TopicPartition, int] = {}
         self._generations: dict[TopicPartition, int] = {}
         self._paused: dict[TopicPartition, None] = {}
-        self._held: dict[TopicPartition, list[FetchedPartition]] = {}
-        self._resumed: deque[FetchedPartition] = deque()
+        self._held: dict[TopicPartition, list[Item]] = {}
+        """What is paused, and the errors behind it."""
+        self._resumed: deque[Item] = deque()
         self._current: FetchedPartition | None = None
         self._behind = 0
         """Where the records that were decoded of the current part end."""
-        self._iterator: Iterator[Any] | None = None
+        self.iterator: Iterator[Any] | None = None
+        """Over the current part; another one, or none, as soon as what is being iterated must not go on."""
         self.last: Any = None
         """The record of the current part that was handed out last."""
-        self.interrupted = False
-        """What is being iterated must not go on: look for `records` anew."""
         self._deserialized: Deserialized | None = None
         self._deferred: Exception | None = None
         self._skipped = 0
@@ -87,19 +90,21 @@ class Reader:
 
     def records(self) -> Iterator[Any] | None:
         """The rest of the current part, else those of the next that has any; None: nothing is there now."""
-        self.interrupted = False
-        while self._current is not None or self._take():
-            if self._iterator is None:
-                self._iterator = self._open()
-            if self._iterator is not None:
-                return self._iterator
+        while (part := self._current or self._take()) is not None:
+            iterator = self._open(part) if self.iterator is None else self.iterator
+            if iterator is not None:
+                return iterator
         return None
 
-    def exhausted(self) -> None:
-        """Everything that was decoded has been handed out."""
+    def exhausted(self, records: Iterator[Any]) -> None:
+        """Everything that was decoded has been handed out; if somebody else has gone on since, he has seen that."""
+        if self.iterator is records:
+            self._end_part()
+
+    def _end_part(self) -> None:
         part = self._current
         if part is None:
-            return
+            return  # the client was closed just now, in another thread
         self._close()
         if self._behind < part.end:
             # A batch follows that cannot be read together with those before it, or not at all. As the first of a
@@ -118,9 +123,13 @@ class Reader:
         except DeserializationError:
             if not taken:
                 raise
+        except BaseException:
+            # Ctrl-C, for one: what was taken is lost with this call, and comes again with the next.
+            self._settle()
+            raise
         else:
             if len(taken) < most:
-                self.exhausted()
+                self.exhausted(records)
                 return taken
         self.last = taken[-1]
         return taken
@@ -135,15 +144,12 @@ class Reader:
 
         Deserializers and interceptors see records, not columns: keys and values are as they were fetched.
         """
-        self.interrupted = False
-        while self._current is not None or self._take():
-            part = self._current
-            assert part is not None
+        while (part := self._current or self._take()) is not None:
             self._settle()
             records = self._decode(part)
             rows = wanted(records, part.stop) if part.is_cut else len(records)
             batch = to_arrow(records) if rows else None
-            self.exhausted()
+            self._end_part()
             if batch is not None:
                 return batch if rows == len(records) else batch.slice(0, rows)
         return None
@@ -151,12 +157,17 @@ class Reader:
     def skip(self, error: DeserializationError) -> None:
         """Goes on behind the record that raised."""
         tp = TopicPartition(error.topic, error.partition)
-        is_current = self._current is not None and self._current.tp == tp
-        if not is_current or self._deserialized is None or self._deserialized.failed_offset != error.offset:
+        if self._deserialized is None or not self.is_at(error):
             raise ValueError(f"{tp}: the consumer is not at offset {error.offset} any more: seek instead")
         self._deserialized.skip()
         self._positions[tp] = error.offset + 1
         self.last = None
+
+    def is_at(self, error: DeserializationError) -> bool:
+        """Whether the record that raised is the next one: nobody has sought, paused or skipped it since."""
+        part, deserialized = self._current, self._deserialized
+        is_current = part is not None and part.tp == (error.topic, error.partition)
+        return is_current and deserialized is not None and deserialized.failed_offset == error.offset
 
     @property
     def skipped(self) -> int:
@@ -179,14 +190,15 @@ class Reader:
         self._current = None
         self._held.clear()
         self._resumed.clear()
-        self.interrupted = True
 
     # Positions
 
     def position(self, tp: TopicPartition) -> int | None:
         """The offset of the next record, gaps aside; None while nothing of the partition was read or sought."""
-        if self._current is not None and self._current.tp == tp and self.last is not None:
-            return int(self.last.offset) + 1
+        # Each looked at once: metrics ask from other threads.
+        part, last = self._current, self.last
+        if part is not None and part.tp == tp and last is not None:
+            return int(last.offset) + 1
         return self._positions.get(tp)
 
     def generation(self, tp: TopicPartition) -> int:
@@ -202,22 +214,17 @@ class Reader:
         self._generations[tp] = generation = self.generation(tp) + 1
         return generation
 
-    def forget(self, tp: TopicPartition) -> None:
-        """The partition is not read any more."""
-        self.seek(tp, None)
-        self._paused.pop(tp, None)
-
     def pause(self, tp: TopicPartition) -> None:
         self._paused[tp] = None
         if self._current is not None and self._current.tp == tp:
             self._settle()
             self._held.setdefault(tp, []).append(self._current)
             self._current = None
-            self.interrupted = True
 
     def resume(self, tp: TopicPartition) -> None:
         self._paused.pop(tp, None)
-        self._resumed.extend(self._held.pop(tp, ()))
+        # In front: what was resumed earlier and has not been read since is what follows it.
+        self._resumed.extendleft(reversed(self._held.pop(tp, ())))
 
     @property
     def paused(self) -> list[TopicPartition]:
@@ -230,7 +237,7 @@ class Reader:
 
     # Parts
 
-    def _take(self) -> bool:
+    def _take(self) -> FetchedPartition | None:
         """Makes the next part the current one; raises an error whose turn it is."""
         if self._deferred is not None:
             deferred, self._deferred = self._deferred, None
@@ -238,34 +245,41 @@ class Reader:
                 raise deferred
             finally:
                 del deferred
-        while True:
-            if self._resumed:
-                part = self._resumed.popleft()
-            else:
-                item = self._queue.take_nowait()
-                if item is None:
-                    return False
-                if isinstance(item, Failure):
-                    self._raise(item)
-                    continue
-                part = item
-                if part.generation < self.generation(part.tp):
-                    continue
-                self._tell_taken(part)
-                self._positions[part.tp] = part.offset
-            if part.tp in self._paused:
-                self._held.setdefault(part.tp, []).append(part)
+        while (item := self._next_item()) is not None:
+            if self._must_wait(item):
                 continue
-            self._current = part
-            return True
+            if isinstance(item, FetchedPartition):
+                self._positions[item.tp] = item.position
+                self._current = item
+                return item
+            self._come_to(item)
+        return None
 
-    def _raise(self, failure: Failure) -> None:
-        if failure.tp is not None:
-            if failure.generation < self.generation(failure.tp):
-                return
-            if failure.position is not None:
-                self._positions[failure.tp] = failure.position
-        error = failure.take_error()
+    def _next_item(self) -> Item | None:
+        """What was resumed, else what was fetched and not overtaken by a seek."""
+        if self._resumed:
+            return self._resumed.popleft()
+        while (item := self._queue.take_nowait()) is not None:
+            if item.tp is None or item.generation >= self.generation(item.tp):
+                if isinstance(item, FetchedPartition):
+                    self._tell_taken(item)
+                return item
+        return None
+
+    def _must_wait(self, item: Item) -> bool:
+        """Parts that are paused, and what follows them: an error is told where it happened."""
+        tp = item.tp
+        if tp not in self._paused or not (isinstance(item, FetchedPartition) or tp in self._held):
+            return False
+        self._held.setdefault(tp, []).append(item)
+        return True
+
+    def _come_to(self, item: Failure | Move) -> None:
+        if item.tp is not None and item.position is not None:
+            self._positions[item.tp] = item.position
+        if isinstance(item, Move):
+            return
+        error = item.take_error()
         try:
             raise error
         finally:
@@ -275,9 +289,7 @@ class Reader:
         if (tell := self._hooks.on_fetch_taken) is not None:
             tell(part.seen_by_hooks(self._now()))
 
-    def _open(self) -> Iterator[Any] | None:
-        part = self._current
-        assert part is not None
+    def _open(self, part: FetchedPartition) -> Iterator[Any] | None:
         records = self._decode(part)
         found: Iterator[Any] = iter(records)
         if part.is_cut:
@@ -287,8 +299,9 @@ class Reader:
         if self._interceptors:
             found = Intercepted(found, self._interceptors)
         if len(records) == 0:
-            self.exhausted()
+            self._end_part()
             return None
+        self.iterator = found
         return found
 
     def _decode(self, part: FetchedPartition) -> Records:
@@ -300,18 +313,17 @@ class Reader:
         """Keeps the position of the current part, whose iterator is given up."""
         part = self._current
         if part is not None and (position := self.position(part.tp)) is not None:
-            self._positions[part.tp] = position
+            self._positions[part.tp] = part.position = position
         self._close()
 
     def _drop(self, tp: TopicPartition) -> None:
         self._held.pop(tp, None)
-        self._resumed = deque(part for part in self._resumed if part.tp != tp)
+        self._resumed = deque(item for item in self._resumed if item.tp != tp)
         if self._current is not None and self._current.tp == tp:
             self._settle()
             self._current = None
-            self.interrupted = True
 
     def _close(self) -> None:
         """Gives up the iterator, not the part."""
         self._skipped = self.skipped
-        self._iterator, self._deserialized, self.last = None, None, None
+        self.iterator, self._deserialized, self.last = None, None, None

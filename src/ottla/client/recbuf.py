@@ -58,6 +58,8 @@ class RecBuf:
         self.in_flight = 0
         self.is_packing = False
         """Its next batch is being compressed elsewhere."""
+        self.is_gone = False
+        """The topic was created anew without this partition: there is nowhere to send anything to."""
         self.is_hurried = False
         """What gathers does not linger: somebody waits for it."""
         self.alarm_at: float | None = None
@@ -65,6 +67,8 @@ class RecBuf:
         self.identity: ProducerIdentity | None = None if is_idempotent else NOBODY
         self.retired_id: int | None = None
         """A producer id that this partition may not use again: a broker refused it, or its epochs are used up."""
+        self.used_at = 0.0
+        """When its last batch got its first record."""
         self.failures = 0
         """How often in a row a batch had to be sent again."""
         self._is_idempotent = is_idempotent
@@ -93,7 +97,9 @@ class RecBuf:
         """From when on there is a batch to send; None while that depends on an event, or there is nothing."""
         if self.sink is None or self.is_packing:
             return None
-        if self.in_flight and self.in_flight >= (self._max_in_flight if self._is_proven else 1):
+        # Behind an epoch that is over nothing is sent: its sequences would be given out, and then once more.
+        in_flight = self.in_flight
+        if in_flight and (self._needs_reset or in_flight >= (self._max_in_flight if self._is_proven else 1)):
             return None
         buffer = self.buffer
         if self._queued or buffer.full_batches or (self.is_hurried and buffer.records):
@@ -114,6 +120,8 @@ class RecBuf:
         return self._first_queued()
 
     def _first_queued(self) -> ProducerBatch | None:
+        if not self.in_flight:
+            return self.batches[0] if self.batches else None
         for batch in self.batches:
             if not batch.is_in_flight:
                 return batch
@@ -127,6 +135,7 @@ class RecBuf:
 
     def _append(self, batch: ProducerBatch) -> None:
         self.batches.append(batch)
+        self.used_at = batch.opened_at
         self._enqueue(batch)
 
     def _enqueue(self, batch: ProducerBatch) -> None:
@@ -166,8 +175,9 @@ class RecBuf:
             self._sequence = next_sequence(self._sequence, batch.encoded.count)
         return True
 
-    def sent(self, batch: ProducerBatch, now: float) -> None:
+    def sent(self, batch: ProducerBatch, node_id: int, now: float) -> None:
         batch.is_in_flight = True
+        batch.node_id = node_id
         batch.attempts += 1
         batch.written_at = now
         self.in_flight += 1
@@ -201,11 +211,20 @@ class RecBuf:
         self._enqueue(batch)
         return True
 
-    def delivered(self, batch: ProducerBatch) -> None:
+    def delivered(self, batch: ProducerBatch) -> bool:
+        """The request with the batch is over, and it is stored; False if it was given up in the meantime."""
+        self.in_flight -= 1
+        batch.is_in_flight = False
         self._is_proven = True
         self.failures = 0
         self._not_before = 0.0
-        self._take_out(batch)
+        if batch.is_done:
+            return False
+        if self.batches[0] is batch:
+            self.batches.popleft()
+        else:
+            self.batches.remove(batch)
+        return True
 
     def retry(self, batch: ProducerBatch, error: BaseException, not_before: float, *, unsure: bool) -> None:
         """Stays where it is, with its sequence."""
@@ -252,10 +271,11 @@ class RecBuf:
     def give_up(self, batch: ProducerBatch) -> None:
         """It will not be sent (again). The gap it leaves: see above."""
         was_stored = batch.may_be_stored
+        if not self._is_idempotent or batch.sequence == NO_SEQUENCE or batch.identity != self.identity:
+            self._take_out(batch)
+            return
         followers = self._followers(batch)
         self._take_out(batch)
-        if not self._is_idempotent or batch.sequence == NO_SEQUENCE or batch.identity != self.identity:
-            return
         if not followers and not was_stored:
             self._sequence = batch.sequence
         elif not any(follower.may_be_stored for follower in followers):
@@ -277,13 +297,19 @@ class RecBuf:
     def may_fail(self, batch: ProducerBatch) -> bool:
         """Whether it can be given up without leaving open what became of it.
 
-        Not while an answer is under way, and not if an earlier try may have stored it: then only a broker can tell, and
-        is asked until it does. Without idempotence nothing is ever certain, so any batch may fail at any time.
+        Not while an answer is under way, and not if an earlier try may have stored it: then only a broker can tell,
+        and is asked until it does. Without idempotence nothing is ever certain, so any batch may fail at any time.
+        And of a partition that is gone no broker will tell.
         """
-        return not self._is_idempotent or not batch.may_be_stored
+        if not self._is_idempotent or not batch.may_be_stored:
+            return True
+        return self.is_gone and not batch.is_in_flight
 
     def expired(self, opened_before: float) -> Iterator[ProducerBatch]:
-        """Batches that may fail and whose first record is older than that, the oldest first."""
+        """Batches that may fail and whose first record is older than that, the oldest first; all if it is gone."""
+        if self.is_gone:
+            self.cut()
+            return iter([batch for batch in self.batches if self.may_fail(batch)])
         self.cut_full()
         opened_at = self.buffer.opened_at
         if opened_at is not None and opened_at < opened_before:
@@ -307,3 +333,9 @@ class RecBuf:
         if self.topic_id not in (ZERO_UUID, topic_id):
             self.reset()
         self.topic_id = topic_id
+        self.is_gone = False
+
+    def gone(self) -> None:
+        """The topic has fewer partitions than it had."""
+        self.is_gone = True
+        self.move_to(None)

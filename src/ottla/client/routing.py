@@ -136,7 +136,9 @@ def _leader(view: ClusterView, key: TopicPartition) -> int | KafkaError:
         return error
     if not 0 <= key.partition < len(topic.partitions):
         return UnknownTopicOrPartitionError(
-            f"the topic has {len(topic.partitions)} partitions", topic=key.topic, partition=key.partition
+            topic=key.topic,
+            partition=key.partition,
+            detail=f"The topic has {len(topic.partitions)} partitions.",
         )
     leader = topic.partitions[key.partition].leader
     if leader == NOBODY:

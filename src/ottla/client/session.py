@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ottla.client.alarm import Alarm
 from ottla.client.backoff import Backoff
 from ottla.client.cursor import Cursor, State
-from ottla.client.fetch_queue import Failure, FetchQueue
+from ottla.client.fetch_queue import Failure, FetchQueue, Move
 from ottla.client.fetched import FetchedPartition
 from ottla.client.offset_lookup import Goal, Lookup, OffsetLookups
 from ottla.client.source import Source
@@ -82,6 +82,9 @@ class Session:
         self._placed: dict[TopicPartition, Source] = {}
         self._troubled_since: dict[TopicPartition, float] = {}
         self._watchers: list[asyncio.Future[None]] = []
+        # What the reader holds against a partition outlives its cursor, and is there before it.
+        self._generations: dict[TopicPartition, int] = {}
+        self._paused: dict[TopicPartition, None] = {}
         self._lookups = OffsetLookups(self)
 
     def now(self) -> float:
@@ -118,6 +121,7 @@ class Session:
             tell()
 
     async def close(self) -> None:
+        self._tell_watchers()
         await self.stop()
         for source in self._sources.values():
             source.end()
@@ -125,13 +129,12 @@ class Session:
     def _discard(self) -> None:
         # From the back: the earliest part of a partition says where its cursor was.
         for item in reversed(self.queue.discard()):
-            cursor = None if item.tp is None else self.cursors.get(item.tp)
-            if cursor is None or cursor.generation != item.generation:
-                continue
-            if isinstance(item, FetchedPartition):
-                cursor.rewind(item.offset, item.epoch_before)
-            elif item.on_taken is not None:
+            if isinstance(item, Failure) and item.on_taken is not None:
                 item.on_taken()
+            elif isinstance(item, FetchedPartition):
+                cursor = self.cursors.get(item.tp)
+                if cursor is not None and cursor.generation == item.generation:
+                    cursor.rewind(item.offset, item.epoch_before)
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """A worker of this session."""
@@ -147,6 +150,8 @@ class Session:
     def add(self, cursor: Cursor, *lookups: Lookup) -> None:
         """A partition that is read from now on, from where the lookups lead."""
         self.cursors[cursor.tp] = cursor
+        cursor.generation = self._generations.get(cursor.tp, 0)
+        cursor.paused = cursor.tp in self._paused
         self.queue.complete(False)
         self._lookups.add(cursor, *lookups)
 
@@ -161,6 +166,7 @@ class Session:
 
     def seek(self, tp: TopicPartition, place: Place, generation: int) -> None:
         """The user's will."""
+        self._generations[tp] = generation
         cursor = self.cursors.get(tp)
         if cursor is None:
             return
@@ -172,6 +178,10 @@ class Session:
         self.check_complete()
 
     def pause(self, tp: TopicPartition, paused: bool) -> None:
+        if paused:
+            self._paused[tp] = None
+        else:
+            self._paused.pop(tp, None)
         cursor = self.cursors.get(tp)
         if cursor is not None:
             cursor.paused = paused
@@ -203,7 +213,7 @@ class Session:
         return source
 
     async def change(self) -> None:
-        """Until a cursor has got an offset."""
+        """Until a cursor has got an offset, or all is over."""
         watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._watchers.append(watcher)
         await watcher
@@ -212,6 +222,9 @@ class Session:
         """A lookup has led to an offset."""
         self.place(cursor)
         self.check_complete()
+        self._tell_watchers()
+
+    def _tell_watchers(self) -> None:
         watchers, self._watchers = self._watchers, []
         for watcher in watchers:
             if not watcher.done():
@@ -242,10 +255,11 @@ class Session:
         self.fail(
             cursor,
             OffsetOutOfRangeError(
-                f"{reason}: there are {cursor.log_start_offset} to {cursor.high_watermark}. Seek to one of these, or "
-                "set auto_offset_reset to something else than 'none'",
                 topic=cursor.topic,
                 partition=cursor.partition,
+                detail=f"{reason[:1].upper()}{reason[1:]}: there are {cursor.log_start_offset} to "
+                f"{cursor.high_watermark}. Seek to one of these, or set auto_offset_reset to something else than "
+                "'none'.",
             ),
         )
 
@@ -253,6 +267,10 @@ class Session:
         """Goes on somewhere else, and tells the hooks when it is known where."""
         self._displace(cursor.tp)
         self._lookups.add(cursor, Lookup(place, Goal.RESET, reason, cursor.offset))
+
+    def moved(self, cursor: Cursor) -> None:
+        """For the reader, behind what he has not read yet: there may never be a record that tells him."""
+        self.queue.put(Move(cursor.tp, cursor.offset, generation=cursor.generation))
 
     def tell_reset(self, cursor: Cursor, old: int, new: int, reason: str) -> None:
         if (tell := self.hooks.on_position_reset) is not None:

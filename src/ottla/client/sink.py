@@ -17,6 +17,7 @@ import asyncio
 import logging
 from collections import deque
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Final
 
 from ottla.client.brokers import Brokers
@@ -24,7 +25,7 @@ from ottla.client.connections import BrokerConnection
 from ottla.client.metadata import BrokerView, Metadata
 from ottla.client.outcomes import Outcomes
 from ottla.client.partitioners import LeaderLatency
-from ottla.client.produce_answers import Verdict, error_in, judge
+from ottla.client.produce_answers import Verdict, error_in, given_up_error, judge
 from ottla.client.produce_settings import ProduceSettings
 from ottla.client.producer_batch import ProducerBatch
 from ottla.client.producer_id import ProducerIds
@@ -33,7 +34,6 @@ from ottla.client.recbuf import RecBuf
 from ottla.client.schedule import DrainSchedule
 from ottla.client.tasks import Tasks
 from ottla.errors import (
-    AbortedError,
     BrokerError,
     ClientClosedError,
     ConnectionFailedError,
@@ -50,6 +50,10 @@ _logger = logging.getLogger("ottla.client.producer")
 _TOPIC_IDS_SINCE: Final = 13
 _LARGE: Final = 32 * 1024
 """Compressing more than this takes longer than handing it to a thread."""
+_MOST_AHEAD: Final = 1024 * 1024
+"""Bytes that wait for the socket, from which on nothing more is sent without acknowledgements."""
+_ABOUT: Final = 0.2
+"""The share of a back-off by which it may be shorter or longer, so that others end with it (KIP-580 has as much)."""
 
 _Sent = tuple[RecBuf, ProducerBatch]
 
@@ -93,6 +97,7 @@ class Sink:
         self._is_connecting = False
         self._is_draining = False
         self._failures = 0
+        self._phase = parts.runtime.random.uniform(0.0, 1.0)
         self._pause: Timer | None = None
         self._is_closed = False
 
@@ -147,6 +152,10 @@ class Sink:
         if connection.pause > 0:
             self._wait(connection.pause)
             return None
+        if self._settings.acks == 0 and connection.pending_bytes >= _MOST_AHEAD:
+            # No answer holds it back, and what it has taken counts as delivered.
+            connection.when_drained(self.drain_soon)
+            return None
         return connection
 
     async def _connect(self) -> None:
@@ -179,31 +188,36 @@ class Sink:
     def _take(self, now: float) -> list[_Sent]:
         """One batch each of the partitions that are ready, in turn, as many as a request may hold."""
         taken: list[_Sent] = []
+        nameless: list[RecBuf] = []
         room = self._settings.max_request_size
-        for _ in range(len(self._ready)):
-            recbuf = next(iter(self._ready))
-            batch = recbuf.next_batch(now, self._parts.schedule.slack)
+        schedule, ids, ready = self._parts.schedule, self._parts.ids, self._ready
+        for recbuf in list(ready):
+            batch = recbuf.next_batch(now, schedule.slack)
             if batch is None or not self._is_packed(recbuf, batch):
-                del self._ready[recbuf]
+                del ready[recbuf]
                 # It may be ready later: with a time it has an alarm, and an event brings it back.
                 if batch is None and (when := recbuf.ready_at()) is not None and when > now:
-                    self._parts.schedule.consider(recbuf)
+                    schedule.remind(recbuf, when)
                 continue
             if taken and batch.encoded.size > room:
                 break
-            if not recbuf.identify(batch, self._parts.ids.current):
-                self._parts.ids.want(recbuf.retired_id)
-                break
-            self._seal(batch)
+            del ready[recbuf]
+            if not recbuf.identify(batch, ids.current):
+                # Others may have their ids: it waits behind them until one has come.
+                ids.want(recbuf.retired_id)
+                nameless.append(recbuf)
+                continue
+            # First: a hook that is told of it may abort all that is not sent.
+            recbuf.sent(batch, self.node_id, now)
+            self._seal(batch, now)
             room -= batch.encoded.size
             taken.append((recbuf, batch))
-            recbuf.sent(batch, now)
-            del self._ready[recbuf]
             if (when := recbuf.ready_at()) is not None:
                 if when <= now:
-                    self._ready[recbuf] = None
+                    ready[recbuf] = None
                 else:
-                    self._parts.schedule.consider(recbuf)
+                    schedule.remind(recbuf, when)
+        ready.update(dict.fromkeys(nameless))
         return taken
 
     def _is_packed(self, recbuf: RecBuf, batch: ProducerBatch) -> bool:
@@ -229,20 +243,19 @@ class Sink:
             recbuf.is_packing = False
         self._parts.schedule.consider(recbuf)
 
-    def _seal(self, batch: ProducerBatch) -> None:
-        settings = self._settings
+    def _seal(self, batch: ProducerBatch, now: float) -> None:
+        settings, encoded = self._settings, batch.encoded
         if settings.is_idempotent:
-            batch.encoded.set_producer(batch.identity.producer_id, batch.identity.epoch, batch.sequence)
-        seal(batch.encoded, settings.codec, settings.codec_level)
+            producer_id, epoch = batch.identity
+            encoded.set_producer(producer_id, epoch, batch.sequence)
+        seal(encoded, settings.codec, settings.codec_level)
         if batch.sealed_at is None:
-            batch.sealed_at = self._clock.monotonic()
+            batch.sealed_at = now
             self._parts.outcomes.sealed(batch)
 
     # Sending
 
     def _send(self, connection: BrokerConnection, taken: list[_Sent], now: float) -> None:
-        for _, batch in taken:
-            batch.node_id = self.node_id
         try:
             message, request = self._message(connection, taken)
         except KafkaError as error:
@@ -255,8 +268,7 @@ class Sink:
         self._requests.append(request)
         request.answer = connection.submit(message, request.version)
         request.answer.add_done_callback(self._on_answer)
-        for _, batch in taken:
-            self._parts.outcomes.written(batch)
+        self._parts.outcomes.written(taken)
 
     def _message(self, connection: BrokerConnection, taken: list[_Sent]) -> tuple[ProduceRequest, _Request]:
         version = connection.version(ProduceRequest)
@@ -289,12 +301,11 @@ class Sink:
         except KafkaError as error:
             self._not_sent(request, error)
             return
+        now = self._clock.monotonic()
+        self._parts.outcomes.written(request.batches.values())
         for recbuf, batch in request.batches.values():
-            self._parts.outcomes.written(batch)
-            if recbuf.answered(batch):
-                recbuf.delivered(batch)
-                self._parts.outcomes.delivered(batch, -1, -1)
-            self._parts.schedule.consider(recbuf)
+            self._delivered(recbuf, batch, -1, -1, now)
+        self._parts.outcomes.space_freed()
 
     # Answers
 
@@ -339,6 +350,7 @@ class Sink:
         assert isinstance(answer, ProduceResponse)
         by_id = request.version >= _TOPIC_IDS_SINCE
         left = request.batches
+        now = self._clock.monotonic()
         for topic in answer.responses:
             name: str | Uuid = topic.topic_id if by_id else topic.name
             for partition in topic.partition_responses:
@@ -350,37 +362,46 @@ class Sink:
                         name,
                         partition.index,
                     )
-                    continue
-                self._handle_partition(*sent, partition, answer.node_endpoints)
+                elif partition.error_code == 0:
+                    self._delivered(*sent, partition.base_offset, partition.log_append_time_ms, now)
+                else:
+                    self._handle_error(*sent, partition, answer.node_endpoints, now)
+        self._parts.outcomes.space_freed()
         if left:
             # What a broker leaves out may be stored all the same.
             _logger.error("broker %d left %d partitions of a produce request out", self.node_id, len(left))
             self._lost(request, KafkaError(f"broker {self.node_id} did not answer for this partition"))
 
-    def _handle_partition(
+    def _delivered(
+        self, recbuf: RecBuf, batch: ProducerBatch, base_offset: int, log_append_time: int, now: float
+    ) -> None:
+        if recbuf.delivered(batch):
+            self._parts.outcomes.delivered(batch, base_offset, log_append_time, now)
+        self._parts.schedule.consider(recbuf)
+
+    def _handle_error(
         self,
         recbuf: RecBuf,
         batch: ProducerBatch,
         answer: ProduceResponse.PartitionProduceResponse,
         endpoints: list[ProduceResponse.NodeEndpoint],
+        now: float,
     ) -> None:
+        error = error_in(answer, recbuf.topic, self.node_id)
+        assert error is not None
+        verdict = judge(
+            error,
+            idempotent=self._settings.is_idempotent,
+            first=recbuf.is_first(batch),
+            unsure=batch.is_unsure,
+            records=batch.encoded.count,
+        )
+        if verdict is Verdict.DELIVERED:
+            self._delivered(recbuf, batch, -1, answer.log_append_time_ms, now)
+            return
         if recbuf.answered(batch):
-            error = error_in(answer, recbuf.topic, self.node_id)
-            verdict = judge(
-                error,
-                idempotent=self._settings.is_idempotent,
-                first=recbuf.is_first(batch),
-                unsure=batch.is_unsure,
-                records=batch.encoded.count,
-            )
-            if verdict is Verdict.DELIVERED:
-                recbuf.delivered(batch)
-                offset = answer.base_offset if error is None else -1
-                self._parts.outcomes.delivered(batch, offset, answer.log_append_time_ms)
-            else:
-                assert error is not None
-                self._carry_out(verdict, recbuf, batch, error)
-                self._heed_leader(recbuf, error, answer, endpoints)
+            self._carry_out(verdict, recbuf, batch, error)
+            self._heed_leader(recbuf, error, answer, endpoints)
         self._parts.schedule.consider(recbuf)
 
     def _carry_out(self, verdict: Verdict, recbuf: RecBuf, batch: ProducerBatch, error: BrokerError) -> None:
@@ -414,21 +435,24 @@ class Sink:
         if batch.attempts > self._settings.retries and recbuf.may_fail(batch):
             self._fail(recbuf, batch, error)
             return
-        delay = 0.0 if at_once else self._settings.backoff.delay(recbuf.failures)
-        recbuf.retry(batch, error, self._clock.monotonic() + delay, unsure=unsure)
+        now = self._clock.monotonic()
+        recbuf.retry(batch, error, now if at_once else self._again_at(recbuf.failures, now), unsure=unsure)
+
+    def _again_at(self, failures: int, now: float) -> float:
+        """When a back-off that begins now is over: one of few moments, so that partitions go together again.
+
+        Many fail together, or one shortly after the other. The jitter is where the moments of this sink lie.
+        """
+        back_off = self._settings.backoff.mean(failures)
+        if back_off == 0:
+            return now
+        step = 2 * _ABOUT * back_off
+        earliest = now + (1 - _ABOUT) * back_off
+        return (ceil(earliest / step - self._phase) + self._phase) * step
 
     def _fail(self, recbuf: RecBuf, batch: ProducerBatch, error: BaseException) -> None:
-        if batch.is_unsure:
-            # The answer is about the last try only: whoever produces it again must know that.
-            last = error
-            error = AbortedError(
-                f"a record for {recbuf.topic}-{recbuf.partition} was given up and may be stored by an earlier try; "
-                f"the last one ended with: {last}",
-                may_be_stored=True,
-            )
-            error.__cause__ = last
         recbuf.give_up(batch)
-        self._parts.outcomes.failed(batch, error)
+        self._parts.outcomes.failed(batch, given_up_error(batch, error))
 
     def _heed_leader(
         self,

@@ -6,11 +6,14 @@ Also the rows of a table one by one, for those who need records.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from ottla import _extras
 from ottla.errors import MissingExtraError
 from ottla.hooks import ProducerRecord
+
+_LEAST_ROW: Final = 16
+"""What a row counts for, at the least: a short value takes more as a record than in its column."""
 
 
 def named_columns(table: Any) -> Any:
@@ -26,8 +29,8 @@ def named_columns(table: Any) -> Any:
     return table
 
 
-def slices(table: Any, most_bytes: int) -> Iterator[tuple[Any, bool]]:
-    """Slices of about so many bytes, and whether they can be read more than once.
+def slices(table: Any, most_bytes: int, most_rows: int | None = None) -> Iterator[tuple[Any, bool]]:
+    """Slices of about so many bytes and at most so many rows, and whether they can be read more than once.
 
     What can neither be cut nor made into a pyarrow.Table comes as it is, at once.
     """
@@ -36,9 +39,10 @@ def slices(table: Any, most_bytes: int) -> Iterator[tuple[Any, bool]]:
         yield table, False
         return
     rows = _rows(whole)
-    size = _bytes(whole)
-    step = rows if size <= most_bytes else max(1, rows * most_bytes // size)
-    for first in range(0, rows, max(step, 1)):
+    size = max(_bytes(whole), rows * _LEAST_ROW)
+    step = rows if size <= most_bytes else rows * most_bytes // size
+    step = max(1, step if most_rows is None else min(step, most_rows))
+    for first in range(0, rows, step):
         yield whole.slice(first, step), True
 
 

@@ -21,7 +21,7 @@ from ottla.wire.records import Accumulator, HeldRecords, TopicAppender
 
 _UNKNOWN_LOADS: Final = 5
 """How many answers in a row may say that there is no such topic: it may be on its way to be created."""
-_UNKNOWN: Final = (UnknownTopicOrPartitionError, UnknownTopicIdError)
+UNKNOWN_TOPIC: Final = (UnknownTopicOrPartitionError, UnknownTopicIdError)
 
 
 class TopicLoad(NamedTuple):
@@ -56,6 +56,7 @@ class TopicParts(NamedTuple):
     recbuf: Callable[[str, int], RecBuf]
     sink: Callable[[int], Outlet]
     consider: Callable[[RecBuf], None]
+    count_failed: Callable[[int, BaseException], None]
 
 
 class TopicProducer:
@@ -70,6 +71,8 @@ class TopicProducer:
         self.load = TopicLoad((), (), parts.latency)
         self.is_asked_for = False
         """Whether metadata tracks it for us."""
+        self.asked_at = 0.0
+        """Since when."""
         self.flushes: list[Flush] = []
         """Those that wait for held records."""
         self.last_error: BrokerError | None = None
@@ -87,7 +90,7 @@ class TopicProducer:
         error = self.last_error = from_code(view.error_code, topic=self.name)
         if error is None:
             self._unknown_loads = 0
-        elif isinstance(error, _UNKNOWN):
+        elif isinstance(error, UNKNOWN_TOPIC):
             self._unknown_loads += 1
             if self._unknown_loads >= _UNKNOWN_LOADS:
                 self._unknown_loads = 0
@@ -101,12 +104,15 @@ class TopicProducer:
     def _update(self, view: TopicView) -> None:
         for partition in view.partitions:
             self._update_partition(partition, view)
+        known = self.recbufs[: len(view.partitions)]
+        for recbuf in self.recbufs[len(known) :]:
+            recbuf.gone()
         available = tuple(part.index for part in view.partitions if part.has_leader)
         if available == self.load.available:
             # It is by its identity that partitioners notice a change.
             available = self.load.available
-        if len(self.load.recbufs) != len(self.recbufs) or available is not self.load.available:
-            self.load = TopicLoad(tuple(self.recbufs), available, self._parts.latency)
+        if len(self.load.recbufs) != len(known) or available is not self.load.available:
+            self.load = TopicLoad(tuple(known), available, self._parts.latency)
             if self.appender is not None:
                 self.appender.update(self.load)
         if self.appender is None:
@@ -125,19 +131,40 @@ class TopicProducer:
 
     def _release(self) -> None:
         self.appender = TopicAppender(self._parts.accumulator, self.name, self.partitioner, self.load)
-        self.held.release(self.appender)
+        failed, error = self.held.release(self.appender)
+        if error is not None:
+            self._parts.count_failed(failed, error)
         flushes, self.flushes = self.flushes, []
         for flush in flushes:
             self.flush(flush)
             flush.release()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether there are records."""
+        return bool(self.held.records) or any(not recbuf.is_empty for recbuf in self.recbufs)
+
+    @property
+    def used_at(self) -> float:
+        """When something was last produced to it, as far as batches tell: when the last of them was opened."""
+        return max([self.asked_at, *(recbuf.used_at for recbuf in self.recbufs)])
+
+    def forget(self) -> None:
+        """What it is like may change from now on: records that come are held again, until that is known.
+
+        The RecBufs stay, with their sequences; and a thread that still appends the old way finds them.
+        """
+        self.is_asked_for = False
+        self.held = HeldRecords(self._parts.accumulator, self.name)
+        self.appender = None
+        self._seen = None
+
     def flush(self, flush: Flush) -> None:
         """Everything that is here goes out at once, and `flush` waits for it."""
-        if self.appender is None:
-            if self.held.records:
-                flush.hold()
-                self.flushes.append(flush)
-            return
+        if self.appender is None and self.held.records:
+            flush.hold()
+            self.flushes = [each for each in self.flushes if not each.is_over]
+            self.flushes.append(flush)
         for recbuf in self.recbufs:
             recbuf.cut()
             for batch in recbuf.batches:

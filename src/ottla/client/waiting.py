@@ -11,9 +11,9 @@ from ottla.runtime import Clock
 _T = TypeVar("_T")
 
 
-async def within(clock: Clock, seconds: float, coroutine: Coroutine[Any, Any, _T]) -> _T:
-    """What the coroutine returns; after `seconds` it is cancelled, and a bare TimeoutError raised."""
-    task = asyncio.get_running_loop().create_task(coroutine)
+async def within(clock: Clock, seconds: float, awaited: Coroutine[Any, Any, _T] | asyncio.Future[_T]) -> _T:
+    """What is awaited; after `seconds` it is cancelled, and a bare TimeoutError raised."""
+    task = asyncio.ensure_future(awaited)
     expired = False
 
     def expire() -> None:

@@ -133,7 +133,7 @@ class ClientConfig:
         1_000_000, _INT, "How many bytes a batch gathers, at most; a larger record travels alone."
     )
     max_request_size: int = option(
-        1_048_576, _INT, "How many bytes a record, and a produce request, may have."
+        1_048_576, _INT, "How many bytes a record, and the records of a produce request, may have."
     )
     buffer_memory: int = option(33_554_432, _LONG, "How many bytes of records may wait to be delivered.")
     max_buffered_records: int = option(
@@ -143,7 +143,9 @@ class ClientConfig:
         60_000, _LONG, "How long producing may wait for metadata or for buffer memory."
     )
     delivery_timeout_ms: int = option(
-        120_000, _INT, "How long a record may take from being produced to being delivered or failed."
+        120_000,
+        _INT,
+        "When to give up a record, unless it may be stored: with idempotence that is tried until a broker tells.",
     )
     compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] = option(
         "none", Choice(("none", "gzip", "snappy", "lz4", "zstd")), "How batches are compressed."

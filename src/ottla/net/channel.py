@@ -52,6 +52,9 @@ class Observer(Protocol):
         The answer of a question that was given up is not read, and is no error.
         """
 
+    def drained(self) -> None:
+        """Everything sent has gone to the system; comes when something had to wait for that."""
+
     def ended(self, error: Exception | None) -> None:
         """The connection is gone; no error if either side closed it between two frames."""
 
@@ -100,6 +103,11 @@ class Channel:
     @property
     def peer(self) -> str:
         return self._connection.peer
+
+    @property
+    def pending_bytes(self) -> int:
+        """How much of what was sent the system has not taken yet."""
+        return self._connection.pending_bytes
 
     @property
     def under_way(self) -> Iterable[Question]:
@@ -235,7 +243,8 @@ class Channel:
         self._tell_settled(question, len(frame), failure)
 
     def drained(self, connection: Connection) -> None:
-        """Requests wait in the connection as long as they have to."""
+        if self._observer is not None:
+            self._observer.drained()
 
     def lost(self, connection: Connection, error: Exception | None) -> None:
         self._reason = self._reason or error

@@ -101,6 +101,20 @@ def test_another_topic_id_is_another_topic_and_epochs_begin_anew() -> None:
     assert view.topic_name(FIRST) is None
 
 
+def test_a_topic_id_never_comes_back_in_the_same_cluster() -> None:
+    old, new = response([partition(0, leader=1)]), response([partition(0, leader=2)], topic_id=SECOND)
+    # The last answer is of a broker that has not heard of it yet.
+    assert taken(old, new, old).topics["orders"].topic_id == SECOND
+    assert leaders(taken(old, new, old)) == [(2, 0)]
+
+
+def test_in_another_cluster_topic_ids_begin_anew() -> None:
+    here, there = response([partition(0)]), response([partition(0)], topic_id=SECOND)
+    there.cluster_id = "another"
+    assert taken(here, there, here).topics["orders"].topic_id == FIRST
+    assert taken(here, there, here, there).topics["orders"].topic_id == SECOND
+
+
 @pytest.mark.parametrize("version", [1, 7, 8])
 def test_brokers_without_reliable_epochs_are_believed_as_they_are(version: int) -> None:
     view = taken(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from ottla.client.backoff import Backoff
-from ottla.client.metadata.pace import QUICK_RETRIES, Pace
+from ottla.client.metadata.pace import QUICK_RETRIES, URGENT_SPACING, Pace
 
 MIN_AGE = 5.0
 MAX_AGE = 300.0
@@ -60,6 +60,18 @@ def test_triggers_while_a_request_is_under_way_lead_to_one_more() -> None:
     for _ in range(10):
         pace.trigger_now()
     pace.answered(1.0, [])
+    assert pace.due(1.0) == 1.0
+    pace.sent()
+    pace.answered(2.0, [])
+    assert pace.due(2.0) == 2.0 + MAX_AGE
+
+
+def test_urgent_triggers_are_due_at_once_but_not_right_after_an_answer() -> None:
+    pace = answered(at=1.0)
+    pace.trigger_urgent()
+    assert pace.due(1.0) == 1.0 + URGENT_SPACING
+    assert pace.due(7.0) == 7.0
+    pace.trigger_now()
     assert pace.due(1.0) == 1.0
     pace.sent()
     pace.answered(2.0, [])

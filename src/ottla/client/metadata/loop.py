@@ -28,7 +28,7 @@ from ottla.client.metadata.asking import Answer, Asking, put
 from ottla.client.metadata.cache import TopicCache
 from ottla.client.metadata.merge import GONE, hinted, merged, restricted, troubles
 from ottla.client.metadata.pace import Pace
-from ottla.client.metadata.tracked import Question, TrackedTopics
+from ottla.client.metadata.tracked import Question, TrackedTopics, check_name
 from ottla.client.metadata.view import BrokerView, ClusterView, MetadataListener, TopicView
 from ottla.client.metadata.waiters import Waiters
 from ottla.client.tasks import Tasks
@@ -100,6 +100,7 @@ class Metadata:
 
         `create` says that brokers may create it, if they are set up to; None leaves it to allow_auto_create_topics.
         """
+        check_name(topic)
         known = topic in self._tracked and topic in self.view.topics
         self._tracked.track(topic, self._config.allow_auto_create_topics if create is None else create)
         if not known:
@@ -132,9 +133,13 @@ class Metadata:
         self._changed.set()
 
     def refresh_now(self, why: str) -> None:
-        """Asks at once, or right after the request that is under way; after failures, when the back-off is over."""
+        """Asks at once, or soon after the request that is under way; after failures, when the back-off is over.
+
+        For whoever has found out that what is known is wrong. However many do, and however often, there are no more
+        than about ten requests per second.
+        """
         _log.debug("metadata is to be refreshed now: %s", why)
-        self._pace.trigger_now()
+        self._pace.trigger_urgent()
         self._changed.set()
 
     def failure(self) -> NoBrokersError | None:
@@ -153,7 +158,7 @@ class Metadata:
     async def wait(
         self,
         until: Callable[[ClusterView], _T | None],
-        timeout: float | None = None,  # noqa: ASYNC109  of the runtime's clock, not of the loop's
+        timeout: float | None = None,
         *,
         what: str = "the cluster's metadata",
     ) -> _T:
@@ -167,7 +172,7 @@ class Metadata:
         if value is not None:
             return value
         if not self._under_way or self._tracked_since_sent:
-            self.refresh_now(f"a call waits for {what}")
+            self._ask_at_once(f"a call waits for {what}")
         seconds = self._api_timeout(timeout)
         return await self._waiters.wait(what, until, seconds, lambda: self._too_late(what, seconds))
 
@@ -215,7 +220,7 @@ class Metadata:
         topics: Sequence[str] | None,
         *,
         max_age: float | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109  of the runtime's clock, not of the loop's
+        timeout: float | None = None,
     ) -> ClusterView:
         """The cluster with these topics, None for all, from answers of the last `max_age` seconds; asks if need be.
 
@@ -223,6 +228,8 @@ class Metadata:
         has its error in the view. ApiTimeoutError after `timeout` seconds (default_api_timeout_ms without).
         """
         names = None if topics is None else tuple(dict.fromkeys(topics))
+        for name in names or ():
+            check_name(name)
         deadline = Deadline(self._clock, self._api_timeout(timeout))
         try:
             return await deadline.bound(self._fresh(names, self._min_age if max_age is None else max_age))
@@ -379,7 +386,13 @@ class Metadata:
 
     def _asks_for_more(self, why: str) -> None:
         self._tracked_since_sent = True
-        self.refresh_now(why)
+        self._ask_at_once(why)
+
+    def _ask_at_once(self, why: str) -> None:
+        """For what is new: nothing is known of it yet, however young the last answer is."""
+        _log.debug("metadata is asked for at once: %s", why)
+        self._pace.trigger_now()
+        self._changed.set()
 
     def _check_open(self) -> None:
         if self._closed:

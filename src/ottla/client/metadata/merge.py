@@ -2,7 +2,8 @@
 
 An answer may be older than what is known, because it comes from a broker that lags behind. So for one topic id
 leader epochs never go back: an older partition in an answer is ignored. Another topic id under the same name is a
-topic that was deleted and created again, and everything known about the old one is dropped.
+topic that was deleted and created again, and everything known about the old one is dropped; an answer with an id that
+the topic had before is ignored, since ids never come back. In another cluster everything begins anew.
 
 Not here: what is asked for (tracked.py), and when (pace.py).
 """
@@ -32,6 +33,9 @@ _RELIABLE_EPOCHS_SINCE: Final = 9
 _MOST_PARTITIONS: Final = 1_000_000
 """Indexes beyond are no answer of a sane broker, and filling up to them would take all memory."""
 
+_MOST_FORMER: Final = 8
+"""Ids of a topic's earlier lives to remember: brokers lag behind by one or two."""
+
 GONE: Final = UnknownTopicOrPartitionError.code
 
 _Topic = MetadataResponse.MetadataResponseTopic
@@ -44,8 +48,9 @@ def merged(
     """The view after an answer. `asked` are the topics that it is about, None for all; others stay as they are."""
     answered = {topic.name: topic for topic in answer.topics if topic.name is not None}
     topics = dict(old.topics)
+    is_same = answer.cluster_id == old.cluster_id
     for name, topic in answered.items():
-        topics[name] = _merged_topic(old.topics.get(name), name, topic, version)
+        topics[name] = _merged_topic(old.topics.get(name), name, topic, version, is_same)
     for name in old.topics if asked is None else asked:
         if name not in answered:
             topics[name] = _gone(old.topics.get(name), name)
@@ -105,12 +110,18 @@ def troubles(view: ClusterView, names: Iterable[str]) -> Iterator[str]:
             )
 
 
-def _merged_topic(old: TopicView | None, name: str, answer: _Topic, version: int) -> TopicView:
+def _merged_topic(
+    old: TopicView | None, name: str, answer: _Topic, version: int, is_same_cluster: bool
+) -> TopicView:
+    former = old.former_ids if old is not None and is_same_cluster else ()
+    if old is not None and answer.topic_id in former:
+        return old
     if (
         old is not None
         and ZERO_UUID not in (old.topic_id, answer.topic_id)
         and old.topic_id != answer.topic_id
     ):
+        former = (*former, old.topic_id)[-_MOST_FORMER:] if is_same_cluster else ()
         old = None  # created again: epochs begin anew
     known = () if old is None else old.partitions
     topic_id = answer.topic_id
@@ -119,7 +130,7 @@ def _merged_topic(old: TopicView | None, name: str, answer: _Topic, version: int
     # An answer with an error has no partitions; those that are known still lead to whoever has the records.
     if not answer.error_code or answer.partitions:
         known = tuple(_merged_partitions(known, answer.partitions, version))
-    return TopicView(name, topic_id, answer.is_internal, answer.error_code, known)
+    return TopicView(name, topic_id, answer.is_internal, answer.error_code, known, former)
 
 
 def _merged_partitions(

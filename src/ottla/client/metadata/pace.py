@@ -1,8 +1,9 @@
 """When metadata is asked for next: a state machine over triggers, answers and failures; time comes in as a number.
 
-Four things make a request due: an immediate trigger (now), a lazy one (min age after the last answer), an answer
-with troubles (quickly, about every 250 ms and at most 8 times for the same troubles, then every min age), and age
-(max age after the last answer). After a failure only the back-off counts, however many triggers come.
+Five things make a request due: an immediate trigger (now), an urgent one (now, but not within 100 ms of the last
+answer), a lazy one (min age after it), an answer with troubles (quickly, about every 250 ms and at most 8 times for
+the same troubles, then every min age), and age (max age after the last answer). After a failure only the back-off
+counts, however many triggers come.
 
 Invariant: a trigger that comes before a request is sent is answered by it; one that comes later leads to one more.
 """
@@ -19,6 +20,8 @@ from ottla.runtime import Random
 QUICK_RETRY: Final = 0.25
 """Seconds; an election or the creation of a topic is over after one or two of them."""
 QUICK_RETRIES: Final = 8
+URGENT_SPACING: Final = 0.1
+"""Seconds; a thousand partitions with a wrong leader are a thousand triggers, each by itself."""
 _JITTER: Final = 0.2
 
 
@@ -33,6 +36,7 @@ class Pace:
         self._answered_at = -inf
         self._aged_at = inf
         self._now = False
+        self._urgent = False
         self._soon = False
         self._retry_at = inf
         self._quick_left = QUICK_RETRIES
@@ -52,12 +56,16 @@ class Pace:
         """Not before min age has passed."""
         self._soon = True
 
+    def trigger_urgent(self) -> None:
+        """Now, unless the last answer is only a moment old."""
+        self._urgent = True
+
     def trigger_now(self) -> None:
         self._now = True
 
     def sent(self) -> None:
         """What was wanted so far is under way."""
-        self._now = self._soon = False
+        self._now = self._urgent = self._soon = False
         self._retry_at = inf
 
     def answered(self, now: float, troubles: Iterable[str]) -> None:
@@ -85,8 +93,9 @@ class Pace:
             return self._failed_until
         if self._now:
             return now
+        urgently = max(now, self._answered_at + URGENT_SPACING) if self._urgent else inf
         lazily = self._answered_at + self._min_age if self._soon else inf
-        return min(lazily, self._retry_at, self._aged_at)
+        return min(urgently, lazily, self._retry_at, self._aged_at)
 
     def _retry_delay(self) -> float:
         if self._quick_left == 0:

@@ -14,10 +14,30 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.client.metadata.view import ClusterView
+from ottla.errors import InvalidTopicError
 from ottla.wire.messages import MetadataRequest
 
 _CREATION_CHOSEN_SINCE: Final = 4
 """Before, every question allowed it, and the field could not be written."""
+
+
+_LONGEST_NAME: Final = 249
+
+
+def check_name(topic: str) -> None:
+    """An InvalidTopicError for what cannot be the name of a topic and cannot be asked for either.
+
+    One such name would keep the whole question, and with it everybody else's topics, from being sent. What brokers
+    can refuse by themselves is theirs to refuse.
+    """
+    try:
+        size = len(topic.encode())
+    except UnicodeEncodeError:
+        raise InvalidTopicError(f"{topic!r} is no text that UTF-8 can express") from None
+    if size > _LONGEST_NAME:
+        raise InvalidTopicError(
+            f"a name of {size} bytes, {topic[:20]!r}..., is longer than {_LONGEST_NAME} bytes"
+        )
 
 
 @dataclass(frozen=True, slots=True)

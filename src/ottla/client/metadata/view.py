@@ -57,6 +57,8 @@ class TopicView:
     internal: bool = False
     error_code: int = 0
     partitions: tuple[PartitionView, ...] = ()
+    former_ids: tuple[Uuid, ...] = ()
+    """Of those that had the name before, the last ones."""
 
 
 @dataclass(frozen=True, slots=True)

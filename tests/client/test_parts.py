@@ -1,0 +1,62 @@
+"""A client is put together and taken apart in order, and each step of its end is taken whatever the others do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from ottla.client.subscription import Subscription
+from ottla.errors import KafkaError
+from tests.client.worlds import Body, World, in_simulation
+
+Run = Callable[[Body], object]
+
+
+def test_consumers_beside_each_other_have_lanes_of_their_own_and_give_them_back() -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"]) as cluster, world.client(cluster) as kafka:
+            parts = kafka._running()
+            first, second = (parts.consumer(Subscription.of("orders")) for _ in range(2))
+            assert list(parts._consumers.values()) == [0, 1]
+            await first.close()
+            third = parts.consumer(Subscription.of("orders"))
+            assert parts._consumers == {second: 1, third: 0}
+
+    in_simulation(body)
+
+
+def test_a_step_that_fails_keeps_none_of_the_others_from_their_end(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"]) as cluster:
+            kafka = world.client(cluster)
+            await (await kafka.produce("orders", b"1"))
+            parts = kafka._running()
+
+            async def fails() -> None:
+                raise KafkaError("no telemetry today")
+
+            monkeypatch.setattr(parts._telemetry, "close", fails)
+            with pytest.raises(KafkaError, match="no telemetry today"):
+                await kafka.close()
+            # Only this body is left, and what runs the cluster.
+            left = [task.get_name() for task in asyncio.all_tasks() if not task.done()]
+            assert not [name for name in left if name.startswith(("metadata", "sink", "source", "consumer"))]
+
+    run(body)
+
+
+def test_consumers_end_with_their_client(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"]) as cluster:
+            kafka = world.client(cluster)
+            consumers = [kafka.consume("orders") for _ in range(3)]
+            for consumer in consumers:
+                assert await consumer.poll(timeout=0.01) == []
+            await kafka.close()
+            assert all(consumer.is_closed for consumer in consumers)
+
+    run(body)
