@@ -68,12 +68,12 @@ def test_space_is_told_once_in_turn_and_not_to_those_who_ask_meanwhile() -> None
         called.append(number)
         ends.on_space(lambda: called.append(10 + number))
 
-    assert not ends.is_space_wanted
+    wanted = [ends.is_space_wanted]
     ends.on_space(lambda: again(1))
     ends.on_space(lambda: again(2))
-    assert ends.is_space_wanted
+    wanted.append(ends.is_space_wanted)
     ends.space_freed()
     assert called == [1, 2]
     ends.space_freed()
     assert called == [1, 2, 11, 12]
-    assert not ends.is_space_wanted
+    assert [*wanted, ends.is_space_wanted] == [False, True, False]
