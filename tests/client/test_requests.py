@@ -29,6 +29,7 @@ from ottla.wire.messages import (
     CreateTopicsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    DescribeClusterRequest,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
     DescribeTransactionsRequest,
@@ -399,7 +400,7 @@ def test_an_api_that_no_broker_has_is_refused_by_name(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(max_versions={"DescribeCluster": -1}) as cluster:
             with pytest.raises(UnsupportedApiError, match="DescribeCluster"):
-                await asker(world, cluster).admin.describe_cluster()
+                await asker(world, cluster).requests.ask(DescribeClusterRequest())
 
     run(body)
 
