@@ -17,7 +17,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import ottla
-from bench.clients.job import Job, Measured
+from bench.clients.job import Codec, Job, Measured
 from bench.harness import Figure, Result, interleaved, progress
 from bench.processes import OTTLA, running
 
@@ -76,7 +76,8 @@ class Worker:
 
     def measure(self, job: Job) -> Measured:
         stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None and stdout is not None
+        assert stdin is not None
+        assert stdout is not None
         stdin.write(json.dumps(asdict(job)) + "\n")
         stdin.flush()
         answer = stdout.readline()
@@ -134,14 +135,15 @@ def run(repeats: int) -> Result:
     result = Result("client")
     whole = repeats > 1
     with bench(400_000 if whole else 4_000) as setting:
-        for size, codec in ((100, "none"), (100, "lz4"), (1000, "none"), (1000, "lz4")):
+        loads: list[tuple[int, Codec]] = [(100, "none"), (100, "lz4"), (1000, "none"), (1000, "lz4")]
+        for size, codec in loads:
             _cpu(result, setting, size, codec, repeats if (size, codec) == (100, "none") else min(repeats, 3))
         _partitions(result, setting, repeats)
         _latencies(result, setting, repeats, 3_000 if whole else 100)
     return result
 
 
-def _cpu(result: Result, setting: Bench, size: int, codec: str, repeats: int) -> None:
+def _cpu(result: Result, setting: Bench, size: int, codec: Codec, repeats: int) -> None:
     """Microseconds of CPU for a record."""
     label = f"{size}b_{codec}"
     samples = interleaved(
@@ -178,7 +180,7 @@ def _produced(
     who: str,
     case: str,
     size: int,
-    codec: str,
+    codec: Codec,
     tuned: bool,
     partitions: int = PARTITIONS,
 ) -> Callable[[], float]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import uvloop
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -55,7 +56,7 @@ async def _iterate(bootstrap: str, job: Job) -> Measured:
     return watch.measured()
 
 
-_CASES: dict[str, Callable[[str, Job], Awaitable[Measured]]] = {
+_CASES: dict[str, Callable[[str, Job], Coroutine[Any, Any, Measured]]] = {
     "async_produce": _produce,
     "async_iterate": _iterate,
 }

@@ -9,12 +9,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 DEADLINE = 120.0
 """Seconds that any job may take."""
 
 RATE = 1_000
 """Records per second, where latency is measured."""
+
+
+Codec: TypeAlias = Literal["none", "lz4"]
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,7 @@ class Job:
     topic: str
     count: int
     size: int = 100
-    codec: str = "none"
+    codec: Codec = "none"
     tuned: bool = False
     busy: bool = False
 

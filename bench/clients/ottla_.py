@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pyarrow
 import uvloop
@@ -113,7 +114,7 @@ _CASES: dict[str, Callable[[str, Job], Measured]] = {
     "consume_arrow": _consume_arrow,
     "latency": _latency,
 }
-_ASYNC: dict[str, Callable[[str, Job], Awaitable[Measured]]] = {
+_ASYNC: dict[str, Callable[[str, Job], Coroutine[Any, Any, Measured]]] = {
     "async_produce": _async_produce,
     "async_iterate": _async_iterate,
 }

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from ottla.client.blocking import Client
     from ottla.client.blocking_consumer import Consumer
     from ottla.client.client import AsyncClient
-    from ottla.client.consumer import AsyncConsumer
-    from ottla.client.dead_letters import DeadLetters
-    from ottla.client.starts import Timestamp
+    from ottla.client.consume.consumer import AsyncConsumer
+    from ottla.client.consume.dead_letters import DeadLetters
+    from ottla.client.consume.starts import Timestamp
     from ottla.client.topic_partition import TopicPartition
     from ottla.config import ClientConfig
 
@@ -34,12 +34,12 @@ __version__ = "0.1.0.dev0"
 
 _PLACES = {
     "AsyncClient": "ottla.client.client",
-    "AsyncConsumer": "ottla.client.consumer",
+    "AsyncConsumer": "ottla.client.consume.consumer",
     "Client": "ottla.client.blocking",
     "ClientConfig": "ottla.config",
     "Consumer": "ottla.client.blocking_consumer",
-    "DeadLetters": "ottla.client.dead_letters",
-    "Timestamp": "ottla.client.starts",
+    "DeadLetters": "ottla.client.consume.dead_letters",
+    "Timestamp": "ottla.client.consume.starts",
     "TopicPartition": "ottla.client.topic_partition",
 }
 

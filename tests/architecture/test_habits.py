@@ -30,7 +30,9 @@ def test_every_module_of_the_tree_fits_one_sitting() -> None:
         ("from pprint import pprint", 1, "pprint.pprint"),
     ],
 )
-@pytest.mark.parametrize("path", ["ottla/client/sink.py", "ottla/errors.py", "pyspark_ottla/__init__.py"])
+@pytest.mark.parametrize(
+    "path", ["ottla/client/produce/sink.py", "ottla/errors.py", "pyspark_ottla/__init__.py"]
+)
 def test_printing_is_reported(path: str, code: str, line: int, name: str) -> None:
     told = report(printing([Source(path, code)]))
     assert told == f"src/{path}:{line}: library code uses {name}: log under `ottla.*` instead"
@@ -43,10 +45,10 @@ def test_printing_is_reported(path: str, code: str, line: int, name: str) -> Non
         ("ottla/console/app.py", "import sys\nsys.stderr.write('x')"),
         ("ottla/__main__.py", "print('hello')"),
         ("ottla/sim/__main__.py", "import sys\nprint('seed', file=sys.stderr)"),
-        ("ottla/client/sink.py", "import logging\nlogging.getLogger('ottla.client').info('x')"),
-        ("ottla/client/sink.py", "import sys\nx = sys.version_info"),
-        ("ottla/client/sink.py", "self.print('x')\nself.stdout.write('x')\ny = 'print(1)'"),
-        ("ottla/client/sink.py", "assert partition >= 0, partition"),
+        ("ottla/client/produce/sink.py", "import logging\nlogging.getLogger('ottla.client').info('x')"),
+        ("ottla/client/produce/sink.py", "import sys\nx = sys.version_info"),
+        ("ottla/client/produce/sink.py", "self.print('x')\nself.stdout.write('x')\ny = 'print(1)'"),
+        ("ottla/client/produce/sink.py", "assert partition >= 0, partition"),
     ],
 )
 def test_speaking_where_or_how_it_is_allowed_passes(path: str, code: str) -> None:
@@ -94,11 +96,11 @@ def test_a_swallowed_error_is_reported(code: str, line: int, advice: str) -> Non
     ],
 )
 def test_an_error_that_is_named_or_handled_passes(code: str) -> None:
-    assert report(swallowed_errors([Source("ottla/client/sink.py", code)])) == ""
+    assert report(swallowed_errors([Source("ottla/client/produce/sink.py", code)])) == ""
 
 
 @pytest.mark.parametrize(
-    "path", ["ottla/client/sink.py", "ottla/_native/core.pyx", "pyspark_ottla/__init__.py"]
+    "path", ["ottla/client/produce/sink.py", "ottla/_native/core.pyx", "pyspark_ottla/__init__.py"]
 )
 def test_a_module_that_is_too_long_is_reported(path: str) -> None:
     told = report(long_modules([Source(path, "x = 1\n" * (MAX_LINES + 1))]))
@@ -106,7 +108,7 @@ def test_a_module_that_is_too_long_is_reported(path: str) -> None:
 
 
 def test_a_module_of_just_that_length_passes() -> None:
-    assert report(long_modules([Source("ottla/client/sink.py", "x = 1\n" * MAX_LINES)])) == ""
+    assert report(long_modules([Source("ottla/client/produce/sink.py", "x = 1\n" * MAX_LINES)])) == ""
 
 
 def test_an_excepted_module_may_be_longer() -> None:

@@ -38,8 +38,8 @@ def test_the_layers_form_no_cycle() -> None:
 
 
 UPWARD = [
-    ("ottla/client/sink.py", "from ottla.broker import node", 1, "neither knows the other"),
-    ("ottla/broker/node.py", "import ottla.client.sink", 1, "neither knows the other"),
+    ("ottla/client/produce/sink.py", "from ottla.broker import node", 1, "neither knows the other"),
+    ("ottla/broker/node.py", "import ottla.client.produce.sink", 1, "neither knows the other"),
     ("ottla/broker/node.py", "import os, ottla.client as c", 1, "neither knows the other"),
     ("ottla/wire/frames.py", "from ottla.net.connection import Connection", 1, "wire must not import net"),
     ("ottla/wire/frames.py", "from ottla.runtime import Runtime", 1, "wire must not import runtime"),
@@ -73,10 +73,20 @@ UPWARD = [
     ("ottla/errors.py", "from .config import x", 1, "errors imports config: it lies at the bottom"),
     ("ottla/config.py", "from ottla.hooks import Hook", 1, "config must not import hooks"),
     ("ottla/hooks.py", "from ottla.wire import frames", 1, "hooks must not import wire"),
-    ("ottla/client/sink.py", "from ottla import KafkaError", 1, "import the name from where it is defined"),
-    ("ottla/client/sink.py", "import ottla", 1, "import the name from where it is defined"),
+    (
+        "ottla/client/produce/sink.py",
+        "from ottla import KafkaError",
+        1,
+        "import the name from where it is defined",
+    ),
+    ("ottla/client/produce/sink.py", "import ottla", 1, "import the name from where it is defined"),
     ("ottla/cli/main.py", "from ottla import Client", 1, "import the name from where it is defined"),
-    ("ottla/client/sink.py", "from ottla.utils import x", 1, "ottla.utils, which is in no layer: place it"),
+    (
+        "ottla/client/produce/sink.py",
+        "from ottla.utils import x",
+        1,
+        "ottla.utils, which is in no layer: place it",
+    ),
     (
         "ottla/_native/core.pyx",
         "cdef int x\nfrom ottla.wire import frames\n",
@@ -104,7 +114,7 @@ def test_an_upward_import_is_reported(path: str, code: str, line: int, advice: s
         ("ottla/cli/main.py", "from ottla import sim\nfrom ottla.spark import sink"),
         ("ottla/sim/run.py", "from ottla.client import a\nfrom ottla.broker import b\nfrom . import clock"),
         ("ottla/spark/sink.py", "from ottla.client import a\nfrom ottla.serde import b"),
-        ("ottla/client/sink.py", "from ottla.net import a\nfrom ottla import errors, hooks, runtime"),
+        ("ottla/client/produce/sink.py", "from ottla.net import a\nfrom ottla import errors, hooks, runtime"),
         ("ottla/client/group/member.py", "from .. import sink\nfrom ..sink import Sink\nfrom . import x"),
         (
             "ottla/wire/__init__.py",

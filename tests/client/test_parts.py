@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.client.subscription import Subscription
+from ottla.client.consume.subscription import Subscription
 from ottla.errors import KafkaError
 from tests.client.worlds import Body, World, in_simulation
 

@@ -1,4 +1,12 @@
-"""The client: what produces and consumes, in the order of a record's journey.
+"""The client: what produces, consumes and administers.
 
-So far it holds the first stop of a record that is produced: the choice of its partition (partitioners).
+client, blocking    AsyncClient and Client, the two faces; parts puts the rest together
+driver              whose thread runs the blocking client's loop
+connections/        brokers and the connections to them
+metadata/           who leads what
+partitioners/       which partition a record goes to
+produce/            from `produce()` to the receipt
+consume/            from a fetch to the record in the user's hands
+requests/           any request, to whoever has to answer it; admin/ is built on it
+metrics/            what happened; telemetry/ sends it to brokers, observers/ to Prometheus and OpenTelemetry
 """

@@ -18,18 +18,18 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from ottla.client.admin.blocking import Admin
-from ottla.client.batch_delivery import BatchDelivery
 from ottla.client.blocking_consumer import Consumer
 from ottla.client.client import CLOSE_TIMEOUT, AsyncClient, HeadersIn, OnError
+from ottla.client.consume.starts import Start, Stop
+from ottla.client.consume.subscription import Subscribed
 from ottla.client.driver import Driver
 from ottla.client.forks import on_fork
 from ottla.client.metrics import MetricsSnapshot
 from ottla.client.partitioners import Partitioner
 from ottla.client.partitioners.function import PartitionFunction
-from ottla.client.record_path import NoRoom
-from ottla.client.requests import Shard
-from ottla.client.starts import Start, Stop
-from ottla.client.subscription import Subscribed
+from ottla.client.produce.batch_delivery import BatchDelivery
+from ottla.client.produce.record_path import NoRoom
+from ottla.client.requests.requests import Shard
 from ottla.config import ClientConfig, ClientOptions
 from ottla.errors import KafkaError
 from ottla.hooks import ConsumerInterceptor, ProducerInterceptor

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from ottla.client.consumer import AsyncConsumer
+from ottla.client.consume.consumer import AsyncConsumer
+from ottla.client.consume.starts import Start
 from ottla.client.driver import Driver
 from ottla.client.forks import on_fork
-from ottla.client.starts import Start
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import CorruptBatchError, DeserializationError, KafkaError
 

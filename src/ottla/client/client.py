@@ -12,18 +12,18 @@ from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeAlias, Unpack
 
 from ottla.client.admin import AsyncAdmin
-from ottla.client.batch_delivery import BatchDelivery
-from ottla.client.consumer import AsyncConsumer
-from ottla.client.dead_letters import DeadLetters
+from ottla.client.consume.consumer import AsyncConsumer
+from ottla.client.consume.dead_letters import DeadLetters
+from ottla.client.consume.starts import Start, Stop
+from ottla.client.consume.subscription import Subscribed, Subscription
 from ottla.client.forks import forked_error, on_fork
 from ottla.client.metrics import MetricsSnapshot
 from ottla.client.partitioners import DefaultPartitioner, Partitioner, as_partitioner
 from ottla.client.partitioners.function import PartitionFunction
 from ottla.client.parts import Parts, Wait, Wake
-from ottla.client.record_path import NoRoom
-from ottla.client.requests import Shard
-from ottla.client.starts import Start, Stop
-from ottla.client.subscription import Subscribed, Subscription
+from ottla.client.produce.batch_delivery import BatchDelivery
+from ottla.client.produce.record_path import NoRoom
+from ottla.client.requests.requests import Shard
 from ottla.client.waiting import within
 from ottla.config import ClientConfig, ClientOptions
 from ottla.errors import BufferFullError, ClientClosedError, ConfigurationError, KafkaError

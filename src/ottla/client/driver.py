@@ -11,19 +11,23 @@ background thread begins within GRACE; and Ctrl-C ends the call it interrupts, n
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import asyncio
 import logging
 import signal
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
-from contextlib import contextmanager
 from functools import partial
-from types import FrameType
-from typing import Any, Final, TypeVar
+from types import FrameType, TracebackType
+from typing import Any, Final, Self, TypeVar
 
 from ottla.client.forks import forked_error
 from ottla.errors import ClientClosedError
+
+# Those of the module `signal` are these with enums around, which cost several times what they do.
+set_handler, getsignal = _signal.signal, _signal.getsignal
+_SIGINT: Final = int(signal.SIGINT)
 
 _T = TypeVar("_T")
 
@@ -32,9 +36,6 @@ _logger = logging.getLogger("ottla.client")
 GRACE: Final = 0.003
 """Long enough that a thread that produces a thousand records a second one by one keeps the loop to itself, short
 enough that an acknowledgement which nobody waits for is not late."""
-
-_PASSES: Final = 2
-"""How often the loop goes round for an append, behind what was handed over: the sink drains, the socket writes."""
 
 
 class Driver:
@@ -63,7 +64,7 @@ class Driver:
     def call(self, work: Coroutine[Any, Any, _T]) -> _T:
         """The result of a coroutine; Ctrl-C cancels it."""
         # Around everything: a KeyboardInterrupt between taking a lock and noting that would leave it taken forever.
-        with _ctrl_c() as ctrl_c:
+        with _CtrlC() as ctrl_c:
             try:
                 self.check()
                 own_turn = self._take_turn()
@@ -79,15 +80,14 @@ class Driver:
 
     def post(self, function: Callable[[], object]) -> None:
         """Has a function called on the loop, soon; from any thread, also from inside of the loop."""
-        with _ctrl_c():
+        with _CtrlC():
             if _in_a_loop() or not self._turn.acquire(blocking=False):
                 self.check()
                 self._call_soon(partial(self._serve, function))
                 return
             try:
                 self.check()
-                self.loop.call_soon(function)
-                self._go_round()
+                self._go_round(function)
             finally:
                 self._leave()
 
@@ -97,13 +97,20 @@ class Driver:
         For a reader that has got something: what is to be fetched behind it need not keep it from its user.
         """
         self.check()
-        self._call_soon(function)
+        if not self._turn.acquire(blocking=False):
+            self._call_soon(function)
+            return
+        # Nobody runs the loop, so that nobody has to be woken.
+        try:
+            self.loop.call_soon(function)
+        finally:
+            self._turn.release()
 
     def _serve(self, function: Callable[[], object]) -> None:
         """For a thread that could not run the loop. If the background does, it leaves: next time the thread can."""
         function()
         if self._background_runs:
-            self._end_round(_PASSES)
+            self.loop.call_soon(self.loop.stop)
 
     def check(self) -> None:
         """Raises if the client is closed, or this process is a copy of its own."""
@@ -202,8 +209,7 @@ class Driver:
     # Running it
 
     def _run(self, work: Coroutine[Any, Any, _T], ctrl_c: _CtrlC) -> _T:
-        task = self.loop.create_task(work)
-        task.add_done_callback(self._stop)
+        task = self.loop.create_task(self._stopping(work))
         ctrl_c.ends(self.loop.stop, self.loop)
         try:
             while not task.done():
@@ -213,10 +219,16 @@ class Driver:
         except BaseException:
             task.cancel()
             raise
+        finally:
+            work.close()  # it was never begun, if Ctrl-C was quick
         return self._outcome(task)
 
-    def _stop(self, task: asyncio.Task[Any]) -> None:
-        self.loop.stop()
+    async def _stopping(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Ends the loop's round with the work; a callback of its task would take another one."""
+        try:
+            return await work
+        finally:
+            self.loop.stop()
 
     def _outcome(self, done: asyncio.Task[_T] | Future[_T]) -> _T:
         try:
@@ -226,16 +238,20 @@ class Driver:
                 raise ClientClosedError("the client has been closed meanwhile") from None
             raise
 
-    def _go_round(self) -> None:
-        self._end_round(_PASSES)
-        self.loop.run_forever()
+    def _go_round(self, function: Callable[[], object]) -> None:
+        """Calls it as the loop would, then has the loop go round once.
 
-    def _end_round(self, passes: int) -> None:
-        """Stops the loop when it has gone round so many times."""
-        if passes:
-            self.loop.call_soon(self._end_round, passes - 1)
-        else:
-            self.loop.stop()
+        So what the function has to send goes out first, and what has come in is looked at behind that.
+        """
+        asyncio._set_running_loop(self.loop)
+        try:
+            function()
+        except Exception as error:  # noqa: BLE001  as the loop does with what a callback raises
+            self.loop.call_exception_handler({"message": f"{function} failed", "exception": error})
+        finally:
+            asyncio._set_running_loop(None)
+        self.loop.call_soon(self.loop.stop)
+        self.loop.run_forever()
 
     def _ride_along(self, work: Coroutine[Any, Any, _T], ctrl_c: _CtrlC) -> _T:
         """Another thread runs the loop: hand the work over and wait."""
@@ -282,12 +298,35 @@ class Driver:
 
 
 class _CtrlC:
-    """Ctrl-C while a call runs in the main thread: it ends what the call waits for, between two callbacks."""
+    """Inside, Ctrl-C is noted, and ends what is waited for between two callbacks; at the end it is raised.
+
+    Only where it would be: in the main thread, with Python's own handler.
+    """
+
+    __slots__ = ("_end", "_is_on", "_loop", "has_come")
 
     def __init__(self) -> None:
         self.has_come = False
         self._end: Callable[[], object] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_on = False
+
+    def __enter__(self) -> Self:
+        if (
+            threading.current_thread() is threading.main_thread()
+            and getsignal(_SIGINT) is signal.default_int_handler
+        ):
+            set_handler(_SIGINT, self._interrupt)
+            self._is_on = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._is_on:
+            set_handler(_SIGINT, signal.default_int_handler)
+            if self.has_come:
+                raise KeyboardInterrupt from None
 
     def ends(self, end: Callable[[], object], loop: asyncio.AbstractEventLoop) -> None:
         """What to call on the loop, also if Ctrl-C has come already."""
@@ -295,27 +334,10 @@ class _CtrlC:
         if self.has_come:
             loop.call_soon_threadsafe(end)
 
-    def interrupt(self, number: int, frame: FrameType | None) -> None:
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
         self.has_come = True
         if self._end is not None and self._loop is not None:
             self._loop.call_soon_threadsafe(self._end)
-
-
-@contextmanager
-def _ctrl_c() -> Iterator[_CtrlC]:
-    """Inside, Ctrl-C is noted; at the end it is raised. Only where it would be: in the main thread, by default."""
-    ctrl_c = _CtrlC()
-    main = threading.current_thread() is threading.main_thread()
-    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield ctrl_c
-        return
-    signal.signal(signal.SIGINT, ctrl_c.interrupt)
-    try:
-        yield ctrl_c
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        if ctrl_c.has_come:
-            raise KeyboardInterrupt from None
 
 
 def _in_a_loop() -> bool:

@@ -17,14 +17,14 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from ottla.client.admin import AsyncAdmin
-from ottla.client.brokers import Brokers
-from ottla.client.consumer import AsyncConsumer
+from ottla.client.connections.brokers import Brokers
+from ottla.client.consume.consumer import AsyncConsumer
+from ottla.client.consume.subscription import Subscription
 from ottla.client.metadata import Metadata
 from ottla.client.metrics import Metrics
 from ottla.client.partitioners import Partitioner
-from ottla.client.producer import Producer
-from ottla.client.requests import Requests
-from ottla.client.subscription import Subscription
+from ottla.client.produce.producer import Producer
+from ottla.client.requests.requests import Requests
 from ottla.client.tasks import Tasks
 from ottla.client.telemetry import Telemetry
 from ottla.config import ClientConfig

@@ -129,7 +129,7 @@ class Channel:
         self,
         request: Message,
         version: int,
-        timeout: float | None = None,  # noqa: ASYNC109 -- of the Runtime's clock, not of the loop's
+        timeout: float | None = None,
     ) -> Message:
         """The answer to a request; TimeoutError if it takes more than `timeout` seconds."""
         answer: Message = await self._answer(self.submit(request, version), timeout)
@@ -138,7 +138,7 @@ class Channel:
     async def exchange(
         self,
         parts: Sequence[Buffer],
-        timeout: float | None = None,  # noqa: ASYNC109 -- of the Runtime's clock, not of the loop's
+        timeout: float | None = None,
     ) -> memoryview:
         """The frame that answers a request which is encoded already, size first.
 

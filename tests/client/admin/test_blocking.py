@@ -11,7 +11,7 @@ import pytest
 
 from ottla.client.admin import Admin, AsyncAdmin
 from ottla.errors import UnknownTopicOrPartitionError
-from tests.client.asking_support import asker
+from tests.client.requests.asking_support import asker
 from tests.client.worlds import World, on_sockets
 from tools import make_admin
 

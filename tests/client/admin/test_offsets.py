@@ -14,7 +14,7 @@ from ottla.client.topic_partition import TopicPartition
 from ottla.errors import OffsetOutOfRangeError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 from ottla.wire.batches import encode_batch
 from ottla.wire.messages import ProduceRequest, ProduceResponse
-from tests.client.asking_support import Asker, asker
+from tests.client.requests.asking_support import Asker, asker
 from tests.client.worlds import Body, World
 
 Run = Callable[[Body], object]

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from ottla.broker.cluster import AsyncCluster
-from ottla.client.brokers import Brokers
+from ottla.client.connections.brokers import Brokers
 from ottla.client.metadata import ClusterView, Metadata, TopicView
 from ottla.wire.messages import MetadataRequest
 from tests.client.worlds import World

@@ -9,8 +9,8 @@ from ottla.client.admin.results import Results, in_order
 from ottla.client.backoff import Backoff
 from ottla.client.deadline import Deadline
 from ottla.client.metadata import ClusterView, Metadata, TopicView
-from ottla.client.requests import MISSING_TRIES, Requests, Shard
-from ottla.client.sharding import in_newest_shape, route_of
+from ottla.client.requests.requests import MISSING_TRIES, Requests, Shard
+from ottla.client.requests.sharding import in_newest_shape, route_of
 from ottla.client.topic_partition import TopicPartition
 from ottla.config import ClientConfig
 from ottla.errors import KafkaError, LeaderNotAvailableError, UnknownTopicOrPartitionError, from_code

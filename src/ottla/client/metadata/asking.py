@@ -16,11 +16,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from ottla.client.broker import Broker
-from ottla.client.brokers import Brokers, no_brokers_error
+from ottla.client.connections.broker import Broker
+from ottla.client.connections.brokers import Brokers, no_brokers_error
+from ottla.client.connections.purposes import Purpose
 from ottla.client.deadline import Deadline, DeadlinePassed
 from ottla.client.metadata.tracked import Question
-from ottla.client.purposes import Purpose
 from ottla.config import ClientConfig
 from ottla.errors import (
     KafkaError,

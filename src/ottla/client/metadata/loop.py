@@ -21,8 +21,8 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from ottla.client.backoff import Backoff
-from ottla.client.broker import Broker
-from ottla.client.brokers import Brokers
+from ottla.client.connections.broker import Broker
+from ottla.client.connections.brokers import Brokers
 from ottla.client.deadline import Deadline, DeadlinePassed
 from ottla.client.metadata.asking import Answer, Asking, put
 from ottla.client.metadata.cache import TopicCache

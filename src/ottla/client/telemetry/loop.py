@@ -15,10 +15,10 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
-from ottla.client.broker import Broker
-from ottla.client.brokers import Brokers
+from ottla.client.connections.broker import Broker
+from ottla.client.connections.brokers import Brokers
+from ottla.client.connections.purposes import Purpose
 from ottla.client.metrics import Metrics
-from ottla.client.purposes import Purpose
 from ottla.client.tasks import Tasks
 from ottla.client.telemetry.otlp import Point, encode
 from ottla.client.telemetry.points import Points

@@ -1,0 +1,278 @@
+"""Broker: one broker of the cluster as the client sees it, and the connections it has to it.
+
+A connection is opened when it is first wanted, one per purpose and lane; whoever wants it meanwhile waits for the
+same attempt. Which brokers there are is brokers.py's; what happens on a connection is connection.py's.
+
+Invariants: at most one attempt to connect is under way per (purpose, lane). Giving up waiting for it harms nobody
+else who waits. After `close` every waiter has an error, and no connection is opened any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from ottla.client.connections.connection import BrokerConnection
+from ottla.client.connections.purposes import Purpose, purpose_of
+from ottla.client.connections.reconnecting import Reconnecting
+from ottla.client.tasks import Tasks
+from ottla.client.waiting import within
+from ottla.config import ClientConfig
+from ottla.config.addresses import Address
+from ottla.errors import (
+    BrokerError,
+    ClientClosedError,
+    ConnectionFailedError,
+    ConnectionLostError,
+    KafkaError,
+    ProtocolError,
+)
+from ottla.hooks import Hooks
+from ottla.runtime import Runtime
+from ottla.wire import Message
+
+_Key = tuple[Purpose, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all brokers of a client share."""
+
+    config: ClientConfig
+    runtime: Runtime
+    hooks: Hooks
+    tasks: Tasks
+    alive: dict[BrokerConnection, None] = field(default_factory=dict)
+    """Every connection that is not gone yet, whether or not its broker still is one."""
+    connecting: dict[asyncio.Task[None], None] = field(default_factory=dict)
+    """Every attempt to connect that has not ended yet, given up or not."""
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """An attempt to connect: the task that makes it, and what all who wait for it get."""
+
+    outcome: asyncio.Future[BrokerConnection]
+    task: asyncio.Task[None]
+
+
+class Broker:
+    """A broker by its id; bootstrap servers, whose ids are not known, have negative ones."""
+
+    def __init__(self, node_id: int, host: str, port: int, rack: str | None, shared: Surroundings) -> None:
+        self.node_id = node_id
+        self.host = host
+        self.port = port
+        self.rack = rack
+        self._shared = shared
+        self._clock = shared.runtime.clock
+        self._reconnecting = Reconnecting(shared.config, shared.runtime.random)
+        self._open: dict[_Key, BrokerConnection] = {}
+        self._attempts: dict[_Key, _Attempt] = {}
+        # Who waits for a back-off or a pause to end.
+        self._sleepers: dict[asyncio.Future[None], None] = {}
+        self._closed: KafkaError | None = None
+
+    def __str__(self) -> str:
+        name = f"broker {self.node_id}" if self.node_id >= 0 else "bootstrap server"
+        return f"{name} ({Address(self.host, self.port)})"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether any connection to it is open."""
+        return any(not connection.is_closed for connection in self._open.values())
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last attempt to connect failed."""
+        return self._reconnecting.is_failing
+
+    # Asking
+
+    async def connection(self, purpose: Purpose, lane: int = 0) -> BrokerConnection:
+        """The open connection, or a new one once it is ready; ConnectionFailedError if there is none to be had.
+
+        Waits out the back-off after a failure, and the pause that the broker asked for on this connection.
+        """
+        while True:
+            connection = self._open.get((purpose, lane))
+            if connection is None or connection.is_closed:
+                connection = await self._connected((purpose, lane))
+            if (pause := connection.pause) <= 0:
+                return connection
+            await self._sleep(pause)
+
+    async def ask(
+        self,
+        request: Message,
+        *,
+        purpose: Purpose | None = None,
+        version: int | None = None,
+        timeout: float | None = None,
+    ) -> Message:
+        """The answer to one request, sent once; `timeout` counts from when it is sent."""
+        connection = await self.connection(purpose or purpose_of(request))
+        chosen = connection.version(type(request)) if version is None else version
+        return await connection.submit(request, chosen, timeout)
+
+    # Connecting
+
+    async def _connected(self, key: _Key) -> BrokerConnection:
+        self._check_usable()
+        attempt = self._attempts.get(key)
+        if attempt is None:
+            attempt = self._begin(key)
+        try:
+            return await asyncio.shield(attempt.outcome)
+        except ConnectionFailedError as error:
+            # One for each who waits: a traceback is of one raise only.
+            raise ConnectionFailedError(str(error)) from error.__cause__
+
+    def _begin(self, key: _Key) -> _Attempt:
+        outcome: asyncio.Future[BrokerConnection] = asyncio.get_running_loop().create_future()
+        name = f"connect to {self} for {key[0].value}"
+        task = self._shared.tasks.spawn(self._attempt(key, outcome), name)
+        attempt = self._attempts[key] = _Attempt(outcome, task)
+        self._shared.connecting[task] = None
+
+        def end(_: asyncio.Task[None]) -> None:
+            del self._shared.connecting[task]
+            if self._attempts.get(key) is attempt:
+                del self._attempts[key]
+            # A task that is cancelled before it began has told nobody.
+            _fail(outcome, ClientClosedError())
+
+        task.add_done_callback(end)
+        return attempt
+
+    async def _attempt(self, key: _Key, outcome: asyncio.Future[BrokerConnection]) -> None:
+        try:
+            connection = await self._connect(key[0])
+        except KafkaError as error:
+            _fail(outcome, error)
+        else:
+            # First: whoever is woken looks there.
+            self._open[key] = connection
+            if not outcome.done():
+                outcome.set_result(connection)
+
+    async def _connect(self, purpose: Purpose) -> BrokerConnection:
+        while (delay := self._reconnecting.wait(self._clock.monotonic())) > 0:
+            await self._sleep(delay)
+        started = self._clock.monotonic()
+        shared = self._shared
+        connection = BrokerConnection(
+            self.node_id, purpose, shared.config, shared.runtime, shared.hooks, self._ended
+        )
+        shared.alive[connection] = None
+        try:
+            await self._set_up(connection)
+        except BaseException as error:
+            connection.close()
+            if not connection.was_connected:
+                del shared.alive[connection]
+            if isinstance(error, KafkaError):
+                self._reconnecting.failed(started, self._clock.monotonic())
+                self._tell_connect(started, error)
+            raise
+        self._reconnecting.succeeded()
+        self._tell_connect(started, None)
+        return connection
+
+    async def _set_up(self, connection: BrokerConnection) -> None:
+        """TCP, then what the broker speaks; any failure as a ConnectionFailedError with its reason."""
+        limit = self._reconnecting.setup_timeout()
+        reach = connection.connect(self._shared.runtime, self.host, self.port)
+        try:
+            await within(self._clock, limit, reach)
+        except TimeoutError as error:
+            # The system has a timeout as well, and says so; ours comes without words.
+            reason = str(error) or (
+                f"no answer within {limit:.3g} s (socket_connection_setup_timeout_ms); is it the right host, "
+                "and does a firewall let the port through?"
+            )
+            raise ConnectionFailedError(f"cannot connect to {self}: {reason}") from error
+        except OSError as error:
+            raise ConnectionFailedError(f"cannot connect to {self}: {error}") from error
+        try:
+            await connection.negotiate()
+        except ConnectionLostError as error:
+            raise ConnectionFailedError(
+                f"{self} closed the connection instead of answering ApiVersions: {error}; is it a listener of "
+                "Kafka, without TLS and SASL?"
+            ) from error
+        except ProtocolError as error:
+            raise ConnectionFailedError(f"{self} does not speak Kafka's protocol: {error}") from error
+        except (BrokerError, TimeoutError) as error:
+            raise ConnectionFailedError(f"{self} does not say what it speaks: {error}") from error
+
+    def _tell_connect(self, started: float, error: KafkaError | None) -> None:
+        if (tell := self._shared.hooks.on_broker_connect) is not None:
+            tell(self.node_id, self.host, self.port, self._clock.monotonic() - started, error)
+
+    def _ended(self, connection: BrokerConnection, error: Exception | None) -> None:
+        self._shared.alive.pop(connection, None)
+        for key, each in self._open.items():
+            if each is connection:
+                del self._open[key]
+                break
+        if connection.is_ready and error is not None:
+            self._reconnecting.lost(self._clock.monotonic())
+
+    async def _sleep(self, seconds: float) -> None:
+        """Until then, or until the broker is closed: then its error."""
+        awake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        timer = self._clock.call_later(seconds, _wake, awake)
+        self._sleepers[awake] = None
+        try:
+            await awake
+        finally:
+            timer.cancel()
+            del self._sleepers[awake]
+        self._check_usable()
+
+    def _check_usable(self) -> None:
+        if self._closed is not None:
+            raise type(self._closed)(str(self._closed))
+
+    # Changes
+
+    def move(self, host: str, port: int, rack: str | None) -> None:
+        """The broker has this address now; connections to another one are closed."""
+        self.rack = rack
+        if (host, port) == (self.host, self.port):
+            return
+        self.host, self.port = host, port
+        self._reconnecting = Reconnecting(self._shared.config, self._shared.runtime.random)
+        self._drop(ConnectionFailedError(f"{self} has moved there while it was connected to"))
+
+    def close(self, error: KafkaError | None = None) -> None:
+        """Closes all connections; who waits for one gets the error, and so does who asks later."""
+        if self._closed is None:
+            self._closed = error or ClientClosedError()
+            self._drop(self._closed)
+
+    def _drop(self, error: KafkaError) -> None:
+        attempts, self._attempts = self._attempts, {}
+        for attempt in attempts.values():
+            _fail(attempt.outcome, error)
+            attempt.task.cancel()
+        for awake in self._sleepers:
+            _wake(awake)
+        for connection in list(self._open.values()):
+            connection.close()
+        self._open.clear()
+
+
+def _fail(outcome: asyncio.Future[BrokerConnection], error: KafkaError) -> None:
+    if not outcome.done():
+        outcome.set_exception(error)
+        outcome.exception()  # There may be nobody left who waits for it.
+
+
+def _wake(sleeper: asyncio.Future[None]) -> None:
+    if not sleeper.done():
+        sleeper.set_result(None)

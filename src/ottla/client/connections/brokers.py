@@ -1,0 +1,120 @@
+"""Brokers: all brokers that the client knows, by id, and the bootstrap servers it began with.
+
+Metadata says which there are (`update`); who needs one asks here. Whom to ask, how often, and when to begin again
+with the bootstrap servers is decided elsewhere (metadata, requests).
+
+Invariant: a Broker stays the same object as long as metadata names its id, also when its address changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from ottla.client.connections.broker import Broker, Surroundings
+from ottla.client.tasks import Tasks
+from ottla.config import ClientConfig
+from ottla.errors import ClientClosedError, NoBrokersError, UnknownBrokerError
+from ottla.hooks import Hooks
+from ottla.runtime import Runtime
+
+
+class NamedBroker(Protocol):
+    """A broker as metadata names it."""
+
+    @property
+    def node_id(self) -> int: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+    @property
+    def rack(self) -> str | None: ...
+
+
+class Brokers:
+    """The brokers of one client."""
+
+    def __init__(self, config: ClientConfig, runtime: Runtime, hooks: Hooks, tasks: Tasks) -> None:
+        self._shared = Surroundings(config, runtime, hooks, tasks)
+        self._random = runtime.random
+        self._seeds = {
+            -1 - position: Broker(-1 - position, address.host, address.port, None, self._shared)
+            for position, address in enumerate(config.addresses)
+        }
+        self._known: dict[int, Broker] = {}
+        self._closed = False
+
+    def get(self, node_id: int) -> Broker:
+        """The broker with this id; a negative one is a bootstrap server's."""
+        self._check_open()
+        broker = self._known.get(node_id) or self._seeds.get(node_id)
+        if broker is None:
+            names = ", ".join(map(str, sorted(self._known))) or "none yet"
+            raise UnknownBrokerError(f"no broker with id {node_id} is known; the cluster's ids are: {names}")
+        return broker
+
+    def candidates(self) -> list[Broker]:
+        """Whom to try, in order, with a request that any broker can answer.
+
+        In any order, so that clients spread over the brokers; but connected ones first, and last those that could
+        not be connected to a moment ago. The bootstrap servers count only while metadata has named nobody.
+        """
+        self._check_open()
+        brokers = self.known() or list(self._seeds.values())
+        self._random.shuffle(brokers)
+        return sorted(brokers, key=lambda broker: (not broker.is_connected, broker.is_failing))
+
+    def known(self) -> list[Broker]:
+        """The brokers that metadata has named, by id."""
+        return [self._known[node_id] for node_id in sorted(self._known)]
+
+    def seeds(self) -> list[Broker]:
+        """The bootstrap servers, in the order in which they were configured."""
+        return list(self._seeds.values())
+
+    def update(self, brokers: Iterable[NamedBroker]) -> None:
+        """These are the cluster's brokers now."""
+        if self._closed:
+            return
+        named = {broker.node_id: broker for broker in brokers}
+        for node_id in [each for each in self._known if each not in named]:
+            self._known.pop(node_id).close(UnknownBrokerError(f"broker {node_id} has left the cluster"))
+        for node_id, broker in named.items():
+            known = self._known.get(node_id)
+            if known is None:
+                self._known[node_id] = Broker(node_id, broker.host, broker.port, broker.rack, self._shared)
+            else:
+                known.move(broker.host, broker.port, broker.rack)
+
+    def rebootstrap(self) -> None:
+        """Forgets what metadata has named; the bootstrap servers are asked again (KIP-1102)."""
+        self.update(())
+
+    async def close(self) -> None:
+        """Closes every connection and waits until all are gone, which takes a few seconds at most."""
+        self._closed = True
+        for broker in (*self._seeds.values(), *self._known.values()):
+            broker.close()
+        # They were cancelled; an attempt that is over has closed its connection.
+        await asyncio.gather(*self._shared.connecting, return_exceptions=True)
+        for connection in list(self._shared.alive):
+            await connection.wait_closed()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientClosedError
+
+
+def no_brokers_error(what: str, tried: Sequence[tuple[Broker, BaseException]]) -> NoBrokersError:
+    """`what` failed on each of these brokers; the last reason is the cause."""
+    reasons = "; ".join(_reason(broker, error) for broker, error in tried)
+    error = NoBrokersError(f"{what}: no broker could be reached: {reasons}")
+    error.__cause__ = tried[-1][1] if tried else None
+    return error
+
+
+def _reason(broker: Broker, error: BaseException) -> str:
+    # Most errors say where they happened.
+    return str(error) if str(broker) in str(error) else f"{broker}: {error}"

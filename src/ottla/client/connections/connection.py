@@ -1,0 +1,263 @@
+"""BrokerConnection: one connection to one broker, for one purpose, from its first request to its end.
+
+Correlation ids, futures and bytes are net's (`Channel`). Here are versions, deadlines, idleness, pauses and hooks.
+When to connect, and how often, is the broker's (broker.py).
+
+Invariants: ApiVersions is answered before anything else is sent. A request that was not sent ends in
+ConnectionFailedError or EncodeError; one that was, in its answer, RequestTimeoutError or ConnectionLostError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from ottla.client.connections.api_versions import ApiVersions, first_request, version_to_try_again
+from ottla.client.connections.purposes import Purpose
+from ottla.client.connections.throttling import pause_of
+from ottla.config import ClientConfig
+from ottla.errors import (
+    ConnectionFailedError,
+    ConnectionLostError,
+    KafkaError,
+    ProtocolError,
+    RequestTimeoutError,
+)
+from ottla.hooks import Hooks
+from ottla.net import Channel, Question
+from ottla.runtime import Runtime, Timer
+from ottla.wire import DEFAULT_MAX_FRAME_SIZE, Message
+from ottla.wire.messages import ApiVersionsResponse
+
+_MAX_REQUEST: Final = DEFAULT_MAX_FRAME_SIZE
+_HEADROOM: Final = 16 * 1024 * 1024
+"""What an answer may have beyond fetch_max_bytes: a first batch that is larger, and everything around the records."""
+_TIME_TO_DRAIN: Final = 5.0
+"""How long a closed connection may take to pass on what was told over it, in seconds."""
+_NEVER: Final = float("inf")
+
+
+class BrokerConnection:
+    """Requests to one broker; a `Broker` makes it, connects it and has it negotiate."""
+
+    def __init__(
+        self,
+        node_id: int,
+        purpose: Purpose,
+        config: ClientConfig,
+        runtime: Runtime,
+        hooks: Hooks,
+        on_end: Callable[[BrokerConnection, Exception | None], object],
+    ) -> None:
+        """`on_end` is told once when the connection is gone; without an error it was closed here."""
+        self.node_id = node_id
+        self.purpose = purpose
+        self._clock = runtime.clock
+        self._hooks = hooks
+        self._on_end = on_end
+        self._request_timeout = config.request_timeout_ms / 1000
+        self._idle = _NEVER if config.connections_max_idle_ms < 0 else config.connections_max_idle_ms / 1000
+        self._channel = Channel(
+            runtime.clock,
+            config.client_id,
+            max(DEFAULT_MAX_FRAME_SIZE, config.fetch_max_bytes + _HEADROOM),
+            observer=self,
+        )
+        self._versions: ApiVersions
+        self.is_ready = False
+        """Whether the broker's versions are known; until then only `negotiate` asks."""
+        self._closed_here = False
+        self._on_drained: Callable[[], object] | None = None
+        self._used_at = self._clock.monotonic()
+        self.paused_until = 0.0
+        """Until when the broker asks for a pause, by the monotonic clock."""
+        # One timer for all deadlines and for idleness: it looks at `_check_at`, and again when it has to.
+        self._timer: Timer | None = None
+        self._check_at = _NEVER
+
+    async def connect(self, runtime: Runtime, host: str, port: int) -> None:
+        """Connects, and sends nothing; an OSError where nobody answers."""
+        await self._channel.connect(runtime, host, port)
+
+    async def negotiate(self) -> None:
+        """Learns what the broker speaks; before that nothing else may be asked."""
+        request, version = first_request()
+        while True:
+            answer = await self.submit(request, version)
+            assert isinstance(answer, ApiVersionsResponse)
+            retry = version_to_try_again(answer, version)
+            if retry is None:
+                break
+            version = retry
+        self._versions = ApiVersions(answer, f"broker {self.node_id} ({self.peer})")
+        self.is_ready = True
+        self._check()
+
+    @property
+    def was_connected(self) -> bool:
+        """Whether `ended` comes, or has come."""
+        return self._channel.was_connected
+
+    @property
+    def peer(self) -> str:
+        return self._channel.peer
+
+    @property
+    def is_closed(self) -> bool:
+        return self._channel.closed
+
+    @property
+    def pending_bytes(self) -> int:
+        """How much of what was sent the system has not taken yet."""
+        return self._channel.pending_bytes
+
+    def when_drained(self, callback: Callable[[], object]) -> None:
+        """Calls it once, when the system has taken everything that is pending, or the connection is gone.
+
+        For whoever sends what has no answer: nothing else would hold him back. Only the last callback counts.
+        """
+        self._on_drained = callback
+
+    @property
+    def pause(self) -> float:
+        """How many seconds the broker still wants to be left alone."""
+        return max(0.0, self.paused_until - self._clock.monotonic()) if self.paused_until else 0.0
+
+    def version(self, request_class: type[Message], most: int | None = None) -> int:
+        """The highest version that both sides know, and not above `most`; else UnsupportedApiError."""
+        return self._versions.best(request_class, most)
+
+    # Asking
+
+    def submit(self, request: Message, version: int, timeout: float | None = None) -> asyncio.Future[Message]:
+        """Sends a request before it returns; whatever becomes of it, the future tells.
+
+        ConnectionFailedError and EncodeError: nothing was sent. RequestTimeoutError, ConnectionLostError: what was
+        asked may be done. After a timeout the connection is closed, as its answers come in order: none would come
+        any more. Cancelling the future forgets this answer and harms no other.
+        """
+        try:
+            question = self._channel.submit(request, version, _MAX_REQUEST)
+        except KafkaError as error:
+            return self._not_sent(request, error)
+        now = self._used_at = question.asked_at = self._clock.monotonic()
+        question.deadline = now + (self._request_timeout if timeout is None else timeout)
+        if question.deadline < self._check_at:
+            self._check_in(question.deadline - now)
+        if (tell := self._hooks.on_broker_write) is not None:
+            tell(self.node_id, request.API_KEY, question.size, None)
+        return question.answer
+
+    def tell(self, request: Message, version: int) -> None:
+        """Sends a request that has no answer, a Produce with acks=0; raises what `submit` would if it cannot."""
+        try:
+            size = self._channel.tell(request, version, _MAX_REQUEST)
+        except KafkaError as error:
+            raise self._why_not_sent(request, error) from error
+        self._used_at = self._clock.monotonic()
+        if (tell := self._hooks.on_broker_write) is not None:
+            tell(self.node_id, request.API_KEY, size, None)
+
+    def _not_sent(self, request: Message, error: KafkaError) -> asyncio.Future[Message]:
+        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        answer.set_exception(self._why_not_sent(request, error))
+        return answer
+
+    def _why_not_sent(self, request: Message, error: KafkaError) -> KafkaError:
+        if not isinstance(error, ProtocolError):
+            reason = str(error)
+            error = ConnectionFailedError(f"nothing was sent to broker {self.node_id}: {reason}")
+        if (tell := self._hooks.on_broker_write) is not None:
+            tell(self.node_id, request.API_KEY, 0, error)
+        return error
+
+    # Time
+
+    def _check_in(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._check_at = self._clock.monotonic() + seconds
+        self._timer = self._clock.call_later(seconds, self._check)
+
+    def _check(self) -> None:
+        self._timer, self._check_at = None, _NEVER
+        if self.is_closed:
+            return
+        now = self._clock.monotonic()
+        next_check = _NEVER
+        for question in self._channel.under_way:
+            if question.deadline <= now:
+                self._give_up(question, now)
+                return
+            next_check = min(next_check, question.deadline)
+        if next_check == _NEVER:
+            # Nothing is under way: then it is idleness that counts.
+            next_check = self._used_at + self._idle
+            if next_check <= now:
+                self.close()
+                return
+        if next_check != _NEVER:
+            self._check_in(next_check - now)
+
+    def _give_up(self, question: Question, now: float) -> None:
+        assert question.api is not None
+        error = RequestTimeoutError(
+            f"broker {self.node_id} ({self.peer}) did not answer {question.api.name} within "
+            f"{now - question.asked_at:.3g} s; raise request_timeout_ms if it is only slow"
+        )
+        if not question.answer.done():
+            question.answer.set_exception(error)
+        self._channel.abort(error)
+
+    # The end
+
+    def close(self) -> None:
+        """Closes the connection once what was told over it is on its way; who waits gets ConnectionLostError."""
+        if self.is_closed or not self.was_connected:
+            return
+        self._closed_here = True
+        self._channel.close()
+        # The peer may never read what is left to send.
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._clock.call_later(_TIME_TO_DRAIN, self._channel.abort)
+
+    async def wait_closed(self) -> None:
+        """Until the connection is gone; soon after `close`, in any case."""
+        await self._channel.wait_closed()
+
+    # Observer of the channel
+
+    def settled(self, question: Question, size: int, error: KafkaError | None) -> None:
+        assert question.api is not None
+        now = self._used_at = self._clock.monotonic()
+        if (tell := self._hooks.on_broker_read) is not None:
+            tell(self.node_id, question.api.key, size, now - question.asked_at, error)
+        if isinstance(error, ProtocolError):
+            # Whoever wrote this is not to be trusted with the next answer.
+            self._channel.abort(error)
+        elif error is None and not question.answer.cancelled():
+            self._heed(pause_of(question.answer.result(), question.version), now)
+
+    def _heed(self, pause: float, now: float) -> None:
+        if pause > 0:
+            self.paused_until = max(self.paused_until, now + pause)
+            if (tell := self._hooks.on_broker_throttle) is not None:
+                tell(self.node_id, pause)
+
+    def drained(self) -> None:
+        callback, self._on_drained = self._on_drained, None
+        if callback is not None:
+            callback()
+
+    def ended(self, error: Exception | None) -> None:
+        self.drained()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self._closed_here and error is None:
+            error = ConnectionLostError(f"broker {self.node_id} ({self.peer}) closed the connection")
+        if self.is_ready and (tell := self._hooks.on_broker_disconnect) is not None:
+            tell(self.node_id, self.peer, error)
+        self._on_end(self, error)

@@ -1,0 +1,280 @@
+"""Assignment: which partitions a consumer reads, as metadata goes along: topics, partitions and leaders change.
+
+Decisions that are ours, because Kafka leaves them open:
+
+- start="latest" means: what is written after the consumer began. So a partition that did not exist then is read
+  from its beginning, whether its topic grew, was created or began to match a pattern.
+- A topic that vanishes keeps its cursors, without a leader, so that a broker with old metadata does no harm. If it
+  stays away, whoever named it gets an UnknownTopicOrPartitionError; for a pattern it is simply gone.
+- A topic that comes back with another id is another topic. Old offsets mean nothing in it: each partition is read
+  from its beginning, or with auto_offset_reset="none" not at all before a seek, or with a `stop`, which was one of
+  the old topic, not at all; and the reader gets a DataLossError.
+
+Invariant: every cursor of the session belongs to a topic that this file has seen, with the id it had then.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final
+
+from ottla.client.consume.cursor import NOBODY, UNKNOWN, Cursor, State
+from ottla.client.consume.offset_lookup import Goal, Lookup
+from ottla.client.consume.session import Session
+from ottla.client.consume.starts import EARLIEST, LATEST, Place, Start, start_place
+from ottla.client.consume.subscription import Subscription
+from ottla.client.metadata import ClusterView, TopicView
+from ottla.client.topic_partition import TopicPartition
+from ottla.errors import DataLossError, UnknownTopicOrPartitionError, error_for, from_code
+from ottla.wire import ZERO_UUID, Uuid
+
+_logger = logging.getLogger("ottla.client.consume.consumer")
+
+_GONE: Final = UnknownTopicOrPartitionError.code
+CONFIRMED_AFTER: Final = 1.5
+"""Seconds until a topic that metadata calls unknown is taken for deleted: some quick looks later."""
+
+
+class Assignment:
+    """Of one consumer; a MetadataListener."""
+
+    def __init__(
+        self,
+        session: Session,
+        subscription: Subscription,
+        start: Place,
+        stop: Place | None,
+        now_ms: int,
+    ) -> None:
+        self.subscription = subscription
+        self._session = session
+        self._start = start
+        self._stop = stop
+        self._now_ms = now_ms
+        self._ids: dict[str, Uuid] = {}
+        """The topics that are read, with the ids they have."""
+        self._absent: dict[str, None] = {}
+        """Topics that were seen not to exist, so that they are new when they do."""
+        self._gone_since: dict[str, float] = {}
+        self._told: dict[str, int] = {}
+        self.is_settled = False
+        """Everything that was subscribed to has been seen: what comes now is new."""
+
+    def on_metadata(self, view: ClusterView) -> list[str]:
+        """Why metadata should be asked for again soon."""
+        reasons: list[str] = []
+        for topic in self._relevant(view):
+            reasons += self._see(topic)
+        for name in [each for each in self._ids if each not in view.topics]:
+            reasons += self._vanished(name)
+        self._session.leaders_changed()
+        return reasons
+
+    def missing(self, view: ClusterView) -> TopicPartition | str | None:
+        """The first topic or partition that was named and is not in the view."""
+        for name in self.subscription.named:
+            topic = view.topics.get(name)
+            if topic is None or topic.error_code:
+                return name
+            for index in self.subscription.chosen(name):
+                if index >= len(topic.partitions):
+                    return TopicPartition(name, index)
+        return None
+
+    def settle(self) -> None:
+        self.is_settled = True
+        self._session.is_bounded = self._stop is not None
+        self._session.check_complete()
+
+    def _relevant(self, view: ClusterView) -> Iterator[TopicView]:
+        chosen = {partition.topic for partition in self.subscription.partitions}
+        for topic in view.topics.values():
+            if topic.name in chosen or self.subscription.matches(topic.name, topic.internal):
+                yield topic
+
+    def _see(self, topic: TopicView) -> list[str]:
+        if topic.error_code == _GONE:
+            self._absent[topic.name] = None
+            return self._vanished(topic.name)
+        if topic.error_code:
+            return self._refused(topic)
+        self._gone_since.pop(topic.name, None)
+        self._told.pop(topic.name, None)
+        known = self._ids.get(topic.name, ZERO_UUID)
+        if known != ZERO_UUID and topic.topic_id not in (known, ZERO_UUID):
+            self._recreated(topic)
+        self._update(topic)
+        return [
+            f"{topic.name}-{each.index} has no leader"
+            for each in topic.partitions
+            if not each.has_leader and TopicPartition(topic.name, each.index) in self._session.cursors
+        ]
+
+    # A topic that is there
+
+    def _update(self, topic: TopicView) -> None:
+        is_new = self.is_settled or topic.name in self._absent
+        if self.is_settled and self._stop is not None and topic.name not in self._ids:
+            return  # "the end as of the start" includes nothing that came later
+        has_grown = topic.name in self._ids
+        self._ids[topic.name] = topic.topic_id
+        session = self._session
+        for index in self._indexes(topic):
+            tp = TopicPartition(topic.name, index)
+            view = topic.partitions[index]
+            cursor = session.cursors.get(tp)
+            if cursor is None:
+                if has_grown and self.is_settled and self._stop is not None:
+                    continue
+                self._add(tp, topic, is_new or has_grown)
+            elif cursor.topic_id == ZERO_UUID:
+                cursor.topic_id = topic.topic_id
+            cursor = session.cursors[tp]
+            if cursor.follow(view.leader, view.leader_epoch):
+                session.place(cursor)
+
+    def _indexes(self, topic: TopicView) -> list[int]:
+        if self.subscription.matches(topic.name, topic.internal):
+            return list(range(len(topic.partitions)))
+        return [index for index in self.subscription.chosen(topic.name) if index < len(topic.partitions)]
+
+    def _add(self, tp: TopicPartition, topic: TopicView, is_new: bool) -> None:
+        own = self.subscription.partitions.get(tp)
+        cursor = Cursor(tp, topic.topic_id)
+        view = topic.partitions[tp.partition]
+        cursor.follow(view.leader, view.leader_epoch)
+        self._session.add(cursor, *self._lookups(own, is_new))
+
+    def _lookups(self, own: Start | None, is_new: bool) -> Iterator[Lookup]:
+        if self._stop is not None:
+            yield Lookup(self._stop, Goal.STOP)
+        place = self._start if own is None else start_place(own, self._now_ms)
+        yield Lookup(EARLIEST if is_new and place == LATEST else place, Goal.START)
+
+    # A topic that is not, or is another
+
+    def _refused(self, topic: TopicView) -> list[str]:
+        """An error of the topic itself: a permission that is missing, a name that is none."""
+        kind = error_for(topic.error_code)
+        if kind is not None and kind.retriable:
+            return [f"topic {topic.name}: {kind.__name__}"]
+        if self._told.get(topic.name) != topic.error_code:
+            self._told[topic.name] = topic.error_code
+            error = from_code(topic.error_code, topic=topic.name)
+            assert error is not None
+            # Once it was raised, metadata that still has it is news again.
+            self._session.raise_to_reader(error, on_taken=lambda: self._told.update({topic.name: 0}))
+        return []
+
+    def _vanished(self, name: str) -> list[str]:
+        if name not in self._ids:
+            return []
+        now = self._session.now()
+        since = self._gone_since.setdefault(name, now)
+        for tp in self._partitions(name):
+            cursor = self._session.cursors[tp]
+            if cursor.follow(NOBODY, UNKNOWN):
+                self._session.place(cursor)
+        if now - since < CONFIRMED_AFTER:
+            return [f"topic {name} is not there any more"]
+        if name in self.subscription.named:
+            self._tell_deleted(name)
+        else:
+            _logger.info("topic %s is gone, and read no more", name)
+            self._forget(name)
+        return []
+
+    def _tell_deleted(self, name: str) -> None:
+        if self._stop is not None:
+            for tp in self._partitions(name):
+                self._session.cursors[tp].finish()
+            self._session.check_complete()
+        if self._told.get(name) != _GONE:
+            self._told[name] = _GONE
+            self._session.raise_to_reader(
+                UnknownTopicOrPartitionError(topic=name, detail="The topic was deleted while it was read.")
+            )
+
+    def _forget(self, name: str) -> None:
+        for tp in self._partitions(name):
+            self._session.remove(tp)
+        self._ids.pop(name, None)
+        self._gone_since.pop(name, None)
+
+    def _recreated(self, topic: TopicView) -> None:
+        session = self._session
+        resets = session.config.auto_offset_reset != "none"
+        if self._stop is not None:
+            self._ended(topic)
+            return
+        for tp in self._partitions(topic.name):
+            cursor = session.cursors[tp]
+            old = cursor.offset
+            cursor.become(topic.topic_id)
+            if tp.partition >= len(topic.partitions):
+                session.remove(tp)
+                continue
+            if not resets:
+                again = partial(_another_topic, tp, old, "auto_offset_reset is 'none': seek to go on")
+                session.fail(cursor, again(), again=again)
+                continue
+            error = _another_topic(tp, old, "it is read from its beginning", 0)
+            _logger.warning("%s", error)
+            session.raise_to_reader(error, cursor)
+            session.load(cursor, EARLIEST, "the topic was deleted and created again")
+
+    def _ended(self, topic: TopicView) -> None:
+        """What was to be read up to its end is gone, and nothing in the other topic has to do with that end."""
+        for tp in self._partitions(topic.name):
+            cursor = self._session.cursors[tp]
+            old, was_read = cursor.offset, cursor.state is State.DONE
+            cursor.become(topic.topic_id)
+            cursor.finish()
+            if not was_read:
+                self._session.raise_to_reader(_another_topic(tp, old, "it is not read"), cursor)
+        self._session.check_complete()
+
+    def _partitions(self, name: str) -> list[TopicPartition]:
+        return [tp for tp in self._session.cursors if tp.topic == name]
+
+
+class Search:
+    """One wait for all that was named; raises when a partition is not there although its topic is."""
+
+    def __init__(self, assignment: Assignment, now: Callable[[], float]) -> None:
+        self._assignment = assignment
+        self._now = now
+        self._since: float | None = None
+
+    def look(self, view: ClusterView) -> bool | None:
+        """A topic may be created yet; metadata that knows it knows its partitions, give or take a broker's lag."""
+        if not view.brokers:
+            return None
+        missing = self._assignment.missing(view)
+        if not isinstance(missing, TopicPartition):
+            self._since = None
+            return True if missing is None else None
+        now = self._now()
+        if self._since is None:
+            self._since = now
+        if now - self._since >= CONFIRMED_AFTER:
+            count = len(view.topics[missing.topic].partitions)
+            raise UnknownTopicOrPartitionError(
+                topic=missing.topic,
+                partition=missing.partition,
+                detail=f"The topic has {count} partitions, 0 to {count - 1}.",
+            )
+        return None
+
+
+def _another_topic(tp: TopicPartition, old: int, then: str, new: int = -1) -> DataLossError:
+    return DataLossError(
+        f"topic {tp.topic} was deleted and created again: offset {old} of partition {tp.partition} means nothing in "
+        f"it; {then}",
+        topic=tp.topic,
+        partition=tp.partition,
+        wanted_offset=old,
+        new_offset=new,
+    )

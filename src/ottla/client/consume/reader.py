@@ -1,0 +1,329 @@
+"""Reader: the side of a consumer that its user works with: positions, iteration, pause, seek, skip.
+
+Plain and synchronous, for one thread: the asynchronous consumer calls it on the loop, the blocking one in the thread
+that polls. It takes whole parts (FetchedPartition) from the queue and decodes them, natively and once. What the
+loop has to know goes through `queue.wake`.
+
+How a twin iterates, with nothing per record but one store and one test:
+
+    while (records := reader.records()) is not None:
+        for record in records:
+            reader.last = record
+            yield record
+            if reader.iterator is not records:
+                break
+        else:
+            reader.exhausted(records)
+
+What happens at the `yield` may be anything: a pause, a seek, a poll, another loop. Whoever comes back from it looks
+whether its iterator is still the one.
+
+Invariants: a position is behind the last record that was handed out, and moves only forward but for a seek or an
+error that says so. What was fetched for an older generation of a partition, that is before a seek, is never seen.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from ottla.client.consume.deserialized import Deserialized, Intercepted
+from ottla.client.consume.fetch_queue import Failure, FetchQueue, Item, Move
+from ottla.client.consume.fetched import FetchedPartition, wanted
+from ottla.client.topic_partition import TopicPartition
+from ottla.errors import DeserializationError
+from ottla.hooks import ConsumerInterceptor, Hooks
+from ottla.serde import Deserialize
+from ottla.wire.records import Records, to_arrow
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_logger = logging.getLogger("ottla.client.consume.consumer")
+
+
+class Reader:
+    """What the user of one consumer sees of it."""
+
+    def __init__(
+        self,
+        queue: FetchQueue,
+        hooks: Hooks,
+        now: Callable[[], float],
+        refetch: Callable[[TopicPartition, int], None],
+        *,
+        key_deserializer: Deserialize | None = None,
+        value_deserializer: Deserialize | None = None,
+        interceptors: Sequence[ConsumerInterceptor] = (),
+        skips: bool = False,
+    ) -> None:
+        self._queue = queue
+        self._hooks = hooks
+        self._now = now
+        self._refetch = refetch
+        """Has a partition fetched again from an offset; seeks there."""
+        self._key = key_deserializer
+        self._value = value_deserializer
+        self._interceptors = interceptors
+        self._skips = skips
+        self._positions: dict[TopicPartition, int] = {}
+        self._generations: dict[TopicPartition, int] = {}
+        self._paused: dict[TopicPartition, None] = {}
+        self._held: dict[TopicPartition, list[Item]] = {}
+        """What is paused, and the errors behind it."""
+        self._resumed: deque[Item] = deque()
+        self._current: FetchedPartition | None = None
+        self._behind = 0
+        """Where the records that were decoded of the current part end."""
+        self.iterator: Iterator[Any] | None = None
+        """Over the current part; another one, or none, as soon as what is being iterated must not go on."""
+        self.last: Any = None
+        """The record of the current part that was handed out last."""
+        self._deserialized: Deserialized | None = None
+        self._deferred: Exception | None = None
+        self._skipped = 0
+
+    # Records
+
+    def records(self) -> Iterator[Any] | None:
+        """The rest of the current part, else those of the next that has any; None: nothing is there now."""
+        while (part := self._current or self._take()) is not None:
+            iterator = self._open(part) if self.iterator is None else self.iterator
+            if iterator is not None:
+                return iterator
+        return None
+
+    def exhausted(self, records: Iterator[Any]) -> None:
+        """Everything that was decoded has been handed out; if somebody else has gone on since, he has seen that."""
+        if self.iterator is records:
+            self._end_part()
+
+    def _end_part(self) -> None:
+        part = self._current
+        if part is None:
+            return  # the client was closed just now, in another thread
+        self._close()
+        if self._behind < part.end:
+            # A batch follows that cannot be read together with those before it, or not at all. As the first of a
+            # fetch it says which.
+            self._refetch(part.tp, self._behind)
+            return
+        self._positions[part.tp] = part.end
+        self._current = None
+
+    def take(self, records: Iterator[Any], most: int) -> list[Any]:
+        """Up to `most` of them; an error waits for the next call if there were records before it."""
+        taken: list[Any] = []
+        try:
+            # Not list(): what came before an error must not be lost.
+            taken.extend(islice(records, most))
+        except DeserializationError:
+            if not taken:
+                raise
+        except BaseException:
+            # Ctrl-C, for one: what was taken is lost with this call, and comes again with the next.
+            self._settle()
+            raise
+        else:
+            if len(taken) < most:
+                self.exhausted(records)
+                return taken
+        self.last = taken[-1]
+        return taken
+
+    def defer(self, error: Exception) -> None:
+        """An error that has to wait until the records before it are handed out."""
+        if self._current is None:
+            self._deferred = error
+
+    def batch(self) -> pyarrow.RecordBatch | None:
+        """The next part, or what is left of the current one, as Arrow columns; None: nothing is there now.
+
+        Deserializers and interceptors see records, not columns: keys and values are as they were fetched.
+        """
+        while (part := self._current or self._take()) is not None:
+            self._settle()
+            records = self._decode(part)
+            rows = wanted(records, part.stop) if part.is_cut else len(records)
+            batch = to_arrow(records) if rows else None
+            self._end_part()
+            if batch is not None:
+                return batch if rows == len(records) else batch.slice(0, rows)
+        return None
+
+    def skip(self, error: DeserializationError) -> None:
+        """Goes on behind the record that raised."""
+        tp = TopicPartition(error.topic, error.partition)
+        if self._deserialized is None or not self.is_at(error):
+            raise ValueError(f"{tp}: the consumer is not at offset {error.offset} any more: seek instead")
+        self._deserialized.skip()
+        self._positions[tp] = error.offset + 1
+        self.last = None
+
+    def is_at(self, error: DeserializationError) -> bool:
+        """Whether the record that raised is the next one: nobody has sought, paused or skipped it since."""
+        part, deserialized = self._current, self._deserialized
+        is_current = part is not None and part.tp == (error.topic, error.partition)
+        return is_current and deserialized is not None and deserialized.failed_offset == error.offset
+
+    @property
+    def skipped(self) -> int:
+        """How many records could not be deserialized and were skipped."""
+        return self._skipped + (self._deserialized.skipped if self._deserialized is not None else 0)
+
+    @property
+    def is_finished(self) -> bool:
+        """Every partition has reached its stop, and all of it has been handed out."""
+        return (
+            self._queue.is_complete
+            and self._current is None
+            and not (self._resumed or self._held)
+            and not len(self._queue)
+        )
+
+    def close(self) -> None:
+        """Lets go of everything that was fetched; positions stay."""
+        self._settle()
+        self._current = None
+        self._held.clear()
+        self._resumed.clear()
+
+    # Positions
+
+    def position(self, tp: TopicPartition) -> int | None:
+        """The offset of the next record, gaps aside; None while nothing of the partition was read or sought."""
+        # Each looked at once: metrics ask from other threads.
+        part, last = self._current, self.last
+        if part is not None and part.tp == tp and last is not None:
+            return int(last.offset) + 1
+        return self._positions.get(tp)
+
+    def generation(self, tp: TopicPartition) -> int:
+        return self._generations.get(tp, 0)
+
+    def seek(self, tp: TopicPartition, offset: int | None) -> int:
+        """From now on, nothing that was fetched before counts; the new generation. None: to be looked up."""
+        self._drop(tp)
+        if offset is None:
+            self._positions.pop(tp, None)
+        else:
+            self._positions[tp] = offset
+        self._generations[tp] = generation = self.generation(tp) + 1
+        return generation
+
+    def pause(self, tp: TopicPartition) -> None:
+        self._paused[tp] = None
+        if self._current is not None and self._current.tp == tp:
+            self._settle()
+            self._held.setdefault(tp, []).append(self._current)
+            self._current = None
+
+    def resume(self, tp: TopicPartition) -> None:
+        self._paused.pop(tp, None)
+        # In front: what was resumed earlier and has not been read since is what follows it.
+        self._resumed.extendleft(reversed(self._held.pop(tp, ())))
+
+    @property
+    def paused(self) -> list[TopicPartition]:
+        return list(self._paused)
+
+    @property
+    def has_resumed(self) -> bool:
+        """Whether parts wait here that no `on_ready` will tell of."""
+        return len(self._resumed) > 0
+
+    # Parts
+
+    def _take(self) -> FetchedPartition | None:
+        """Makes the next part the current one; raises an error whose turn it is."""
+        if self._deferred is not None:
+            deferred, self._deferred = self._deferred, None
+            try:
+                raise deferred
+            finally:
+                del deferred
+        while (item := self._next_item()) is not None:
+            if self._must_wait(item):
+                continue
+            if isinstance(item, FetchedPartition):
+                self._positions[item.tp] = item.position
+                self._current = item
+                return item
+            self._come_to(item)
+        return None
+
+    def _next_item(self) -> Item | None:
+        """What was resumed, else what was fetched and not overtaken by a seek."""
+        if self._resumed:
+            return self._resumed.popleft()
+        while (item := self._queue.take_nowait()) is not None:
+            if item.tp is None or item.generation >= self.generation(item.tp):
+                if isinstance(item, FetchedPartition):
+                    self._tell_taken(item)
+                return item
+        return None
+
+    def _must_wait(self, item: Item) -> bool:
+        """Parts that are paused, and what follows them: an error is told where it happened."""
+        tp = item.tp
+        if tp not in self._paused or not (isinstance(item, FetchedPartition) or tp in self._held):
+            return False
+        self._held.setdefault(tp, []).append(item)
+        return True
+
+    def _come_to(self, item: Failure | Move) -> None:
+        if item.tp is not None and item.position is not None:
+            self._positions[item.tp] = item.position
+        if isinstance(item, Move):
+            return
+        error = item.take_error()
+        try:
+            raise error
+        finally:
+            del error  # a frame that an error leads to must not lead to the error
+
+    def _tell_taken(self, part: FetchedPartition) -> None:
+        if (tell := self._hooks.on_fetch_taken) is not None:
+            tell(part.seen_by_hooks(self._now()))
+
+    def _open(self, part: FetchedPartition) -> Iterator[Any] | None:
+        records = self._decode(part)
+        found: Iterator[Any] = iter(records)
+        if part.is_cut:
+            found = islice(found, wanted(records, part.stop))
+        if self._key is not None or self._value is not None:
+            found = self._deserialized = Deserialized(found, self._key, self._value, self._skips)
+        if self._interceptors:
+            found = Intercepted(found, self._interceptors)
+        if len(records) == 0:
+            self._end_part()
+            return None
+        self.iterator = found
+        return found
+
+    def _decode(self, part: FetchedPartition) -> Records:
+        records = part.records(self._positions[part.tp])
+        self._behind = records.next_offset
+        return records
+
+    def _settle(self) -> None:
+        """Keeps the position of the current part, whose iterator is given up."""
+        part = self._current
+        if part is not None and (position := self.position(part.tp)) is not None:
+            self._positions[part.tp] = part.position = position
+        self._close()
+
+    def _drop(self, tp: TopicPartition) -> None:
+        self._held.pop(tp, None)
+        self._resumed = deque(item for item in self._resumed if item.tp != tp)
+        if self._current is not None and self._current.tp == tp:
+            self._settle()
+            self._current = None
+
+    def _close(self) -> None:
+        """Gives up the iterator, not the part."""
+        self._skipped = self.skipped
+        self.iterator, self._deserialized, self.last = None, None, None

@@ -1,0 +1,41 @@
+"""The errors of records that the client gives up by itself: what happened, and whether they may be stored.
+
+When to give up is the producer's (producer.py) and the RecBuf's (`may_fail`).
+"""
+
+from __future__ import annotations
+
+from ottla.client.produce.batch import ProducerBatch
+from ottla.client.produce.recbuf import RecBuf
+from ottla.errors import AbortedError, DeliveryTimeoutError, UnknownTopicOrPartitionError
+
+
+def too_late(where: str, seconds: float, cause: BaseException | None, stored: bool) -> DeliveryTimeoutError:
+    """The delivery timeout of so many seconds is over for a record of a topic or partition."""
+    known = "it may be stored all the same" if stored else "it is not stored"
+    reason = f"; the last error was: {cause}" if cause is not None else ""
+    error = DeliveryTimeoutError(
+        f"a record for {where} was not delivered within delivery_timeout_ms={seconds * 1000:.0f}, and "
+        f"{known}{reason}",
+        may_be_stored=stored,
+    )
+    error.__cause__ = cause
+    return error
+
+
+def without_partition(recbuf: RecBuf) -> UnknownTopicOrPartitionError:
+    """The partition is gone."""
+    return UnknownTopicOrPartitionError(
+        "the topic was created anew without this partition", topic=recbuf.topic, partition=recbuf.partition
+    )
+
+
+def closed_before(recbuf: RecBuf, batch: ProducerBatch) -> AbortedError:
+    """The client was closed."""
+    known = "it may be stored" if batch.may_be_stored else "it is not stored"
+    error = AbortedError(
+        f"the client was closed before a record for {recbuf.topic}-{recbuf.partition} was delivered: {known}",
+        may_be_stored=batch.may_be_stored,
+    )
+    error.__cause__ = batch.last_error
+    return error

@@ -1,0 +1,121 @@
+"""Who the producer is to the brokers: its id and epoch, and the sequence numbers that go with them (KIP-98, KIP-360).
+
+`ProducerIds` asks a broker for an id when the first batch is to be sent, and for another one when that is used up.
+Epochs belong to partitions here: a broker compares the epoch of a batch with what it knows of that partition only,
+so a partition that lost its place begins a new epoch with sequence 0 and no other one has to stop for it.
+
+Invariant: the pair (epoch, sequence) of one id is never used for two different batches of a partition.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from ottla.client.backoff import Backoff
+from ottla.client.connections.brokers import Brokers
+from ottla.client.tasks import Tasks
+from ottla.errors import BrokerError, KafkaError, from_code
+from ottla.runtime import Clock
+from ottla.wire.messages import InitProducerIdRequest, InitProducerIdResponse
+
+_logger = logging.getLogger("ottla.client.produce.producer")
+
+_SEQUENCES: Final = 1 << 31
+_LARGEST_EPOCH: Final = (1 << 15) - 1
+_NO_TRANSACTION_TIMEOUT: Final = 0x7FFFFFFF
+
+
+class ProducerIdentity(NamedTuple):
+    """An id that a broker gave out, and an epoch of it."""
+
+    producer_id: int
+    epoch: int
+
+    def bumped(self) -> ProducerIdentity | None:
+        """The next epoch; None if this was the last."""
+        return self._replace(epoch=self.epoch + 1) if self.epoch < _LARGEST_EPOCH else None
+
+
+NOBODY: Final = ProducerIdentity(-1, -1)
+"""The identity of a producer without idempotence."""
+
+
+def next_sequence(sequence: int, count: int) -> int:
+    """The sequence number that follows `count` records from `sequence` on; after 2^31 - 1 comes 0."""
+    return (sequence + count) % _SEQUENCES
+
+
+class ProducerIds:
+    """The producer's id; `current` is None until a broker has given one out.
+
+    `on_loaded()` is called when there is one, `on_fatal(error)` when no broker will ever give one. What passes, such
+    as a broker that is down, is tried again with back-off for as long as somebody wants an id.
+    """
+
+    def __init__(
+        self,
+        brokers: Brokers,
+        tasks: Tasks,
+        clock: Clock,
+        backoff: Backoff,
+        on_loaded: Callable[[], None],
+        on_fatal: Callable[[BaseException], None],
+    ) -> None:
+        self.current: ProducerIdentity | None = None
+        self.last_error: BaseException | None = None
+        self._brokers = brokers
+        self._tasks = tasks
+        self._clock = clock
+        self._backoff = backoff
+        self._on_loaded = on_loaded
+        self._on_fatal = on_fatal
+        self._is_loading = False
+
+    def want(self, other_than: int | None = None) -> None:
+        """Asks for an id, unless there is one or that is under way; also when it is one that cannot be used."""
+        if self.current is not None and self.current.producer_id == other_than:
+            self.current = None
+        if self.current is None and not self._is_loading:
+            self._is_loading = True
+            self._tasks.spawn(self._load(), "load the producer id")
+
+    async def _load(self) -> None:
+        attempt = 0
+        try:
+            while self.current is None:
+                try:
+                    self.current = await self._ask()
+                except BrokerError as error:
+                    if not error.retriable:
+                        _logger.error("no broker gives out a producer id: %s", error)
+                        self._on_fatal(error)
+                        return
+                    self.last_error = error
+                except KafkaError as error:
+                    self.last_error = error
+                if self.current is None:
+                    _logger.info("no producer id yet, trying again: %s", self.last_error)
+                    await self._clock.sleep(self._backoff.delay(attempt))
+                    attempt += 1
+        finally:
+            self._is_loading = False
+        self.last_error = None
+        self._on_loaded()
+
+    async def _ask(self) -> ProducerIdentity:
+        request = InitProducerIdRequest(
+            transactional_id=None,
+            transaction_timeout_ms=_NO_TRANSACTION_TIMEOUT,
+            producer_id=NOBODY.producer_id,
+            producer_epoch=NOBODY.epoch,
+        )
+        # One broker per attempt: the next one is asked after the back-off.
+        broker = self._brokers.candidates()[0]
+        answer = await broker.ask(request)
+        assert isinstance(answer, InitProducerIdResponse)
+        error = from_code(answer.error_code, broker=broker.node_id)
+        if error is not None:
+            raise error
+        return ProducerIdentity(answer.producer_id, answer.producer_epoch)

@@ -1,0 +1,341 @@
+"""RecBuf: the batches of one partition on their way out, in order, with their sequence numbers.
+
+A state machine of the loop: time comes in, nothing is awaited, and what is to be done next is asked (`ready_at`,
+`next_batch`). Records that still gather are in the native RecordBuffer, which belongs to the appending side; batches
+are moved from there when they can be sent, so that an open one keeps filling while the broker is busy.
+
+Sequence numbers are the partition's: a batch keeps its own whichever broker leads. They are given when a batch is
+first sent. One request at a time until a first success (a broker that does not know the producer takes any sequence
+as the first), then as many as the connection may have.
+
+Failing a batch leaves a gap, and the broker refuses what comes behind it. Three cases:
+- It was the last to get a sequence and is certainly not stored: the next batch gets that sequence.
+- What is behind it is certainly not stored either: a new epoch begins with sequence 0 (KIP-360).
+- Otherwise the ones behind go on as they are. Either the broker has the failed one and takes them, or it answers
+  OUT_OF_ORDER_SEQUENCE_NUMBER for the first of them. That answer proves that the log does not have it: at most five
+  batches are ever unanswered, and the last five of a log are recognized as duplicates. Only then a new epoch begins.
+
+Invariant: in `batches` there are all that are neither delivered nor failed, in the order of their records.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Protocol
+
+from ottla.client.produce.batch import NO_SEQUENCE, ProducerBatch
+from ottla.client.produce.producer_id import NOBODY, ProducerIdentity, next_sequence
+from ottla.wire import ZERO_UUID, Uuid
+from ottla.wire.records import EncodedBatch, RecordBuffer
+
+
+class Outlet(Protocol):
+    """What a RecBuf knows of its sink: which broker it is."""
+
+    @property
+    def node_id(self) -> int: ...
+
+    def add(self, recbuf: RecBuf) -> None:
+        """There is something to send now."""
+
+    def remove(self, recbuf: RecBuf) -> None:
+        """Not from here any more."""
+
+
+class RecBuf:
+    """One partition's batches, from the moment they leave the buffer until they are done."""
+
+    def __init__(
+        self, buffer: RecordBuffer, *, linger: float, max_in_flight: int, is_idempotent: bool
+    ) -> None:
+        self.topic = buffer.topic
+        self.partition = buffer.partition
+        self.topic_id: Uuid = ZERO_UUID
+        self.buffer = buffer
+        self.batches: deque[ProducerBatch] = deque()
+        self.sink: Outlet | None = None
+        self.in_flight = 0
+        self.is_packing = False
+        """Its next batch is being compressed elsewhere."""
+        self.is_gone = False
+        """The topic was created anew without this partition: there is nowhere to send anything to."""
+        self.is_hurried = False
+        """What gathers does not linger: somebody waits for it."""
+        self.alarm_at: float | None = None
+        """When the schedule will look at it again (schedule.py)."""
+        self.identity: ProducerIdentity | None = None if is_idempotent else NOBODY
+        self.retired_id: int | None = None
+        """A producer id that this partition may not use again: a broker refused it, or its epochs are used up."""
+        self.used_at = 0.0
+        """When its last batch got its first record."""
+        self.failures = 0
+        """How often in a row a batch had to be sent again."""
+        self._is_idempotent = is_idempotent
+        self._linger = linger
+        self._max_in_flight = max_in_flight
+        self._is_proven = False
+        self._needs_reset = False
+        self._sequence = 0
+        self._not_before = 0.0
+        # Of `batches`, those that are not in flight.
+        self._queued = 0
+        self._queued_bytes = 0
+
+    # What there is to send
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What is not under way yet; any thread may ask."""
+        return self.buffer.bytes + self._queued_bytes
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.batches and self.buffer.records == 0
+
+    def ready_at(self) -> float | None:
+        """From when on there is a batch to send; None while that depends on an event, or there is nothing."""
+        if self.sink is None or self.is_packing:
+            return None
+        # Behind an epoch that is over nothing is sent: its sequences would be given out, and then once more.
+        in_flight = self.in_flight
+        if in_flight and (self._needs_reset or in_flight >= (self._max_in_flight if self._is_proven else 1)):
+            return None
+        buffer = self.buffer
+        if self._queued or buffer.full_batches or (self.is_hurried and buffer.records):
+            return self._not_before
+        opened_at = buffer.opened_at
+        return None if opened_at is None else max(self._not_before, opened_at + self._linger)
+
+    def next_batch(self, now: float, slack: float) -> ProducerBatch | None:
+        """The batch to send now; it stays here. `slack` is how much shorter than asked it may have lingered."""
+        when = self.ready_at()
+        if when is None or when > now + slack or self._not_before > now:
+            return None
+        if not self._queued:
+            # Gathering is over for all records: either a batch is full, or it is time for the open one.
+            opened_at = self.buffer.opened_at
+            lingered = opened_at is not None and opened_at + self._linger <= now + slack
+            self._move(self.buffer.drain(0, self.is_hurried or lingered))
+        return self._first_queued()
+
+    def _first_queued(self) -> ProducerBatch | None:
+        if not self.in_flight:
+            return self.batches[0] if self.batches else None
+        for batch in self.batches:
+            if not batch.is_in_flight:
+                return batch
+        return None
+
+    def _move(self, drained: list[EncodedBatch]) -> None:
+        for encoded in drained:
+            self._append(ProducerBatch(encoded, encoded.opened_at))
+        if self.buffer.records == 0:
+            self.is_hurried = False
+
+    def _append(self, batch: ProducerBatch) -> None:
+        self.batches.append(batch)
+        self.used_at = batch.opened_at
+        self._enqueue(batch)
+
+    def _enqueue(self, batch: ProducerBatch) -> None:
+        self._queued += 1
+        self._queued_bytes += batch.encoded.raw_size
+
+    def _dequeue(self, batch: ProducerBatch) -> None:
+        self._queued -= 1
+        self._queued_bytes -= batch.encoded.raw_size
+
+    def cut(self) -> None:
+        """Ends all gathering: what was appended until now is in `batches`."""
+        self._move(self.buffer.drain(None, True))
+
+    def cut_full(self) -> None:
+        """The full batches only."""
+        self._move(self.buffer.drain(None, False))
+
+    def append(self, batch: ProducerBatch) -> None:
+        """A batch that was made elsewhere; it goes behind everything appended before."""
+        self.cut()
+        self._append(batch)
+
+    # Sending
+
+    def identify(self, batch: ProducerBatch, given: ProducerIdentity | None) -> bool:
+        """Gives the batch its producer and sequence, once; False without an id. `given` is the client's."""
+        if self._needs_reset and self.in_flight == 0:
+            self._begin_epoch()
+        if self.identity is None:
+            if given is None or given.producer_id == self.retired_id:
+                return False
+            self.identity = given
+        if self._is_idempotent and batch.sequence == NO_SEQUENCE:
+            batch.identity = self.identity
+            batch.sequence = self._sequence
+            self._sequence = next_sequence(self._sequence, batch.encoded.count)
+        return True
+
+    def sent(self, batch: ProducerBatch, node_id: int, now: float) -> None:
+        batch.is_in_flight = True
+        batch.node_id = node_id
+        batch.attempts += 1
+        batch.written_at = now
+        self.in_flight += 1
+        self._dequeue(batch)
+
+    def _begin_epoch(self) -> None:
+        """Everything that is left begins anew: it is known not to be stored under the sequences it had."""
+        self._needs_reset = False
+        if self.identity is not None and (bumped := self.identity.bumped()) is not None:
+            self.identity = bumped
+        else:
+            self._retire_id()
+        self._sequence = 0
+        for batch in self.batches:
+            batch.sequence = NO_SEQUENCE
+            batch.is_unsure = False
+
+    def _retire_id(self) -> None:
+        if self.identity is not None:
+            self.retired_id = self.identity.producer_id
+            self.identity = None
+
+    # What came of it
+
+    def answered(self, batch: ProducerBatch) -> bool:
+        """The request with the batch is over; False if the batch was given up in the meantime."""
+        self.in_flight -= 1
+        batch.is_in_flight = False
+        if batch.is_done:
+            return False
+        self._enqueue(batch)
+        return True
+
+    def delivered(self, batch: ProducerBatch) -> bool:
+        """The request with the batch is over, and it is stored; False if it was given up in the meantime."""
+        self.in_flight -= 1
+        batch.is_in_flight = False
+        self._is_proven = True
+        self.failures = 0
+        self._not_before = 0.0
+        if batch.is_done:
+            return False
+        if self.batches[0] is batch:
+            self.batches.popleft()
+        else:
+            self.batches.remove(batch)
+        return True
+
+    def retry(self, batch: ProducerBatch, error: BaseException, not_before: float, *, unsure: bool) -> None:
+        """Stays where it is, with its sequence."""
+        batch.last_error = error
+        batch.is_unsure = batch.is_unsure or unsure
+        self._is_proven = False
+        # Of those that fail together the first one counts: it is the one to be sent next.
+        if self.is_first(batch):
+            self.failures += 1
+            self._not_before = not_before
+
+    def blocked_by(self, error: BaseException) -> None:
+        """Nothing could be sent: a batch that waits in vain has its reason from here."""
+        first = self._first_queued()
+        if first is not None:
+            first.last_error = error
+
+    def is_first(self, batch: ProducerBatch) -> bool:
+        """Whether nothing before it is open. An answer about the sequence says something only then."""
+        return bool(self.batches) and self.batches[0] is batch
+
+    def reset(self, *, new_id: bool = False) -> None:
+        """Begin a new epoch, or with a new id, as soon as nothing is in flight."""
+        self._needs_reset = self._is_idempotent
+        self._is_proven = False
+        if new_id and self._is_idempotent:
+            self._retire_id()
+
+    def split(self, batch: ProducerBatch) -> None:
+        """The parts take its place and, since they have as many records, its sequence numbers."""
+        parts = batch.split()
+        place = self.batches.index(batch)
+        del self.batches[place]
+        self._dequeue(batch)
+        sequence = batch.sequence
+        for offset, part in enumerate(parts):
+            part.identity, part.sequence = batch.identity, sequence
+            if sequence != NO_SEQUENCE:
+                sequence = next_sequence(sequence, part.encoded.count)
+            self.batches.insert(place + offset, part)
+            self._enqueue(part)
+        self._is_proven = False
+
+    def give_up(self, batch: ProducerBatch) -> None:
+        """It will not be sent (again). The gap it leaves: see above."""
+        was_stored = batch.may_be_stored
+        if not self._is_idempotent or batch.sequence == NO_SEQUENCE or batch.identity != self.identity:
+            self._take_out(batch)
+            return
+        followers = self._followers(batch)
+        self._take_out(batch)
+        if not followers and not was_stored:
+            self._sequence = batch.sequence
+        elif not any(follower.may_be_stored for follower in followers):
+            self.reset()
+
+    def _followers(self, batch: ProducerBatch) -> list[ProducerBatch]:
+        place = self.batches.index(batch)
+        return [
+            each
+            for number, each in enumerate(self.batches)
+            if number > place and each.sequence != NO_SEQUENCE
+        ]
+
+    def _take_out(self, batch: ProducerBatch) -> None:
+        self.batches.remove(batch)
+        if not batch.is_in_flight:
+            self._dequeue(batch)
+
+    def may_fail(self, batch: ProducerBatch) -> bool:
+        """Whether it can be given up without leaving open what became of it.
+
+        Not while an answer is under way, and not if an earlier try may have stored it: then only a broker can tell,
+        and is asked until it does. Without idempotence nothing is ever certain, so any batch may fail at any time.
+        And of a partition that is gone no broker will tell.
+        """
+        if not self._is_idempotent or not batch.may_be_stored:
+            return True
+        return self.is_gone and not batch.is_in_flight
+
+    def expired(self, opened_before: float) -> Iterator[ProducerBatch]:
+        """Batches that may fail and whose first record is older than that, the oldest first; all if it is gone."""
+        if self.is_gone:
+            self.cut()
+            return iter([batch for batch in self.batches if self.may_fail(batch)])
+        self.cut_full()
+        opened_at = self.buffer.opened_at
+        if opened_at is not None and opened_at < opened_before:
+            self.cut()
+        return iter(
+            [batch for batch in self.batches if batch.opened_at < opened_before and self.may_fail(batch)]
+        )
+
+    # Where it goes
+
+    def move_to(self, sink: Outlet | None) -> None:
+        """Another leader, or none: what is queued goes there at once, with the sequences it has."""
+        if self.sink is not None:
+            self.sink.remove(self)
+        self.sink = sink
+        self._is_proven = False
+        self._not_before = 0.0
+
+    def set_topic_id(self, topic_id: Uuid) -> None:
+        """A topic that was created anew knows nothing of our sequences, and what the old one had is gone."""
+        if self.topic_id not in (ZERO_UUID, topic_id):
+            self.reset()
+        self.topic_id = topic_id
+        self.is_gone = False
+
+    def gone(self) -> None:
+        """The topic has fewer partitions than it had."""
+        self.is_gone = True
+        self.move_to(None)

@@ -1,0 +1,74 @@
+"""One attempt to get one request answered: by a given broker, or by the first that can be reached.
+
+Retries, routing and merging are client/requests/requests.py's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.client.connections.broker import Broker
+from ottla.client.connections.brokers import Brokers, no_brokers_error
+from ottla.client.connections.connection import BrokerConnection
+from ottla.client.connections.purposes import purpose_of
+from ottla.client.requests.sharding import at_version, check_version, from_version, most_version, route_of
+from ottla.config import ClientConfig
+from ottla.errors import ConnectionFailedError
+from ottla.wire import Message, api_for_key
+
+_ALLOWED: Final = ("timeout_ms", "max_wait_ms", "rebalance_timeout_ms")
+"""Fields by which a request says how long the broker may wait."""
+
+NOBODY: Final = -1
+"""No broker of a cluster has this id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a broker said."""
+
+    broker: int
+    response: Message
+
+
+class Asking:
+    """Sends requests over the connections of `brokers`."""
+
+    def __init__(self, config: ClientConfig, brokers: Brokers) -> None:
+        self._request_timeout = config.request_timeout_ms / 1000
+        self._brokers = brokers
+
+    async def ask(self, node_id: int, request: Message, version: int | None = None) -> Answer:
+        """The answer of this broker; UnknownBrokerError if there is none of this id."""
+        return await self._ask(self._brokers.get(node_id), request, version)
+
+    async def ask_any(self, request: Message, version: int | None = None, avoid: int | None = None) -> Answer:
+        """The answer of the first broker that a connection can be had to; `avoid` is tried last.
+
+        One that is connected but gives no answer ends the attempt: what it was asked may be done.
+        """
+        tried: list[tuple[Broker, BaseException]] = []
+        for broker in sorted(self._brokers.candidates(), key=lambda broker: broker.node_id == avoid):
+            try:
+                return await self._ask(broker, request, version)
+            except ConnectionFailedError as error:
+                tried.append((broker, error))
+        raise no_brokers_error(api_for_key(request.API_KEY).name, tried)
+
+    async def _ask(self, broker: Broker, request: Message, version: int | None) -> Answer:
+        connection = await broker.connection(purpose_of(request))
+        if version is not None:
+            return Answer(broker.node_id, await self._submit(connection, request, version))
+        version = connection.version(type(request), most_version(request))
+        check_version(request, version, broker.node_id)
+        responses = []
+        for sent in at_version(request, version):
+            response = await self._submit(connection, sent, version)
+            responses.append(from_version(sent, response, version))
+        return Answer(broker.node_id, route_of(request).items.merge(request, responses))
+
+    async def _submit(self, connection: BrokerConnection, request: Message, version: int) -> Message:
+        # A broker may take as long as the request allows it to, before it is late with the answer.
+        allowed = max(getattr(request, field, 0) for field in _ALLOWED)
+        return await connection.submit(request, version, self._request_timeout + allowed / 1000)

@@ -1,0 +1,54 @@
+"""Which broker coordinates a group or a transactional id: asked once, remembered until it turns out wrong.
+
+One lookup is one attempt; who waits and asks again is whoever needs the coordinator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+from ottla.client.requests.asking import NOBODY, Asking
+from ottla.errors import CoordinatorNotAvailableError, KafkaError, from_code
+from ottla.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
+
+
+class CoordinatorType(IntEnum):
+    """Kafka's numbers for what a coordinator coordinates."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
+class Coordinators:
+    """The coordinators that one client knows."""
+
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+        self._known: dict[tuple[CoordinatorType, str], int] = {}
+
+    async def find(self, kind: CoordinatorType, keys: Sequence[str]) -> dict[str, int | KafkaError]:
+        """The node id for each key, or what the broker said instead."""
+        wanted = [key for key in keys if (kind, key) not in self._known]
+        found = await self._look_up(kind, wanted) if wanted else {}
+        return {key: found[key] if key in found else self._known[kind, key] for key in keys}
+
+    def forget(self, kind: CoordinatorType, key: str) -> None:
+        """After it has said that it is not, or could not be reached."""
+        self._known.pop((kind, key), None)
+
+    async def _look_up(self, kind: CoordinatorType, keys: Sequence[str]) -> dict[str, int | KafkaError]:
+        request = FindCoordinatorRequest(key_type=kind, coordinator_keys=list(keys))
+        answer = await self._asking.ask_any(request)
+        assert isinstance(answer.response, FindCoordinatorResponse)
+        found: dict[str, int | KafkaError] = {}
+        for each in answer.response.coordinators:
+            error = from_code(each.error_code, each.error_message, broker=answer.broker)
+            if error is None and each.node_id == NOBODY:
+                error = CoordinatorNotAvailableError(broker=answer.broker)
+            found[each.key] = error or each.node_id
+            if error is None:
+                self._known[kind, each.key] = each.node_id
+        for key in keys:
+            found.setdefault(key, CoordinatorNotAvailableError(broker=answer.broker))
+        return found

@@ -1,0 +1,367 @@
+"""Requests: any request of the Kafka protocol, sent to whoever has to answer it, tried again, merged.
+
+A request that several brokers have to answer is taken apart (sharding/), its parts are sent side by side, each part
+is tried again on its own until the deadline, and the answers are put together. Items of one answer fail one by one
+too: what succeeded is kept, what may still succeed is asked for again.
+
+Invariant: every item of a request ends in exactly one shard, with an answer or with an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.client.backoff import Backoff
+from ottla.client.connections.brokers import Brokers
+from ottla.client.deadline import Deadline, DeadlinePassed
+from ottla.client.metadata import Metadata
+from ottla.client.requests.asking import NOBODY, Answer, Asking
+from ottla.client.requests.routing import Place, Routing, Trail
+from ottla.client.requests.sharding import Destination, Key, Route, in_newest_shape, route_of
+from ottla.client.tasks import Tasks
+from ottla.config import ClientConfig
+from ottla.errors import (
+    ApiTimeoutError,
+    BrokerError,
+    ConnectionFailedError,
+    ConnectionLostError,
+    KafkaError,
+    NoBrokersError,
+    RequestTimedOutError,
+    RequestTimeoutError,
+    ThrottlingQuotaExceededError,
+    UnknownBrokerError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+    from_code,
+)
+from ottla.runtime import Runtime
+from ottla.wire import Message, api_for_key
+from ottla.wire.messages import ProduceRequest, SaslAuthenticateRequest, SaslHandshakeRequest
+
+_MISSING: Final = (UnknownBrokerError, UnknownTopicOrPartitionError, UnknownTopicIdError)
+MISSING_TRIES: Final = 4
+"""What has just been created may not have got around; what is still missing then does not exist (as in franz-go)."""
+
+_UNSURE: Final = (ConnectionLostError, RequestTimeoutError, RequestTimedOutError)
+_UNREACHED: Final = (ConnectionFailedError, NoBrokersError, UnknownBrokerError)
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """A part of a request, and what came of it: `response` or `error`."""
+
+    broker: int | None
+    """Who answered, or should have; None where nobody could be asked."""
+    request: Message
+    response: Message | None = None
+    error: KafkaError | None = None
+    unsure: KafkaError | None = None
+    """An earlier attempt that ended without an answer, after which this part was sent again: it may have been
+    carried out already, and an answer such as TOPIC_ALREADY_EXISTS may be due to that."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What the parts of a request have in common."""
+
+    request: Message
+    route: Route
+    version: int | None
+    deadline: Deadline
+
+    @property
+    def api(self) -> str:
+        return api_for_key(self.request.API_KEY).name
+
+    def part(self, keys: Sequence[Key]) -> Message:
+        items = self.route.items
+        if self.route.destination is Destination.EVERY or list(keys) == items.keys(self.request):
+            return self.request
+        return items.request_for(self.request, keys)
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """One attempt: a shard that is settled, and the items to be tried again, with the reason."""
+
+    settled: Shard | None = None
+    again: Sequence[Key] = ()
+    error: KafkaError | None = None
+    refused: Shard | None = None
+    """What the items to be tried again end with, if they are not: the answer that names their errors."""
+    wait: float = 0.0
+
+
+class Requests:
+    """Sends requests for a client.
+
+    >>> answer = await requests.ask(ListOffsetsRequest(...))             # doctest: +SKIP
+    >>> shards = await requests.fan_out(DescribeLogDirsRequest())        # doctest: +SKIP
+    """
+
+    def __init__(
+        self, config: ClientConfig, runtime: Runtime, brokers: Brokers, metadata: Metadata, tasks: Tasks
+    ) -> None:
+        self._config = config
+        self._runtime = runtime
+        self._tasks = tasks
+        self._asking = Asking(config, brokers)
+        self._routing = Routing(self._asking, metadata)
+        self._backoff = Backoff(
+            config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000, runtime.random
+        )
+
+    async def ask(
+        self,
+        request: Message,
+        *,
+        broker: int | None = None,
+        version: int | None = None,
+        timeout: float | None = None,
+    ) -> Message:
+        """The answer to a request, merged out of those of all brokers that have a part in it.
+
+        Without `broker` it goes to whoever has to answer: the leaders of its partitions, the coordinators of its
+        groups, any broker. Connections that fail and errors that pass are tried again until `timeout` seconds
+        have gone by (by default `default_api_timeout_ms`). Error codes that do not pass are in the answer,
+        as the brokers gave them; a part without an answer raises, and `fan_out` gives the other parts too.
+
+        With `broker`, that one is asked, once.
+
+        The version is the highest that both sides know, and an answer has the fields of the newest one. With
+        `version` request and answer have exactly that version's.
+
+            answer = await kafka.request(MetadataRequest(topics=None))
+            answer = await kafka.request(ApiVersionsRequest(), broker=1)
+        """
+        if broker is not None:
+            return await self._ask_one(request, broker, version, timeout)
+        shards = await self.fan_out(request, version=version, timeout=timeout)
+        failed = [shard for shard in shards if shard.error is not None]
+        if failed:
+            raise _first_error(failed)
+        answers = [shard.response for shard in shards if shard.response is not None]
+        return route_of(in_newest_shape(request)).items.merge(in_newest_shape(request), answers)
+
+    async def fan_out(
+        self, request: Message, *, version: int | None = None, timeout: float | None = None
+    ) -> list[Shard]:
+        """Every part of the request with its own answer or error; in the order in which brokers were named.
+
+        for shard in await kafka.request_sharded(DescribeLogDirsRequest(topics=None)):
+            print(shard.broker, shard.response or shard.error)
+        """
+        _check(request)
+        if version is None:
+            request = in_newest_shape(request)
+        route = route_of(request)
+        if route.destination is Destination.NAMED:
+            raise ValueError(
+                f"{api_for_key(request.API_KEY).name} has to be sent to a certain broker: say which, with broker=,"
+                " or use the client's own methods"
+            )
+        call = _Call(request, route, version, self._deadline(timeout))
+        trail = Trail()
+        keys = await self._keys(call, trail)
+        return await self._pursue(call, keys, trail, None) if isinstance(keys, list) else [keys]
+
+    async def _ask_one(
+        self, request: Message, node_id: int, version: int | None, timeout: float | None
+    ) -> Message:
+        _check(request)
+        if version is None:
+            request = in_newest_shape(request)
+        deadline = self._deadline(timeout)
+        try:
+            answer = await deadline.bound(self._ask_known(request, node_id, version))
+        except DeadlinePassed:
+            api = api_for_key(request.API_KEY).name
+            raise _timed_out(api, deadline, None, f" by broker {node_id}") from None
+        return answer.response
+
+    async def _ask_known(self, request: Message, node_id: int, version: int | None) -> Answer:
+        try:
+            return await self._asking.ask(node_id, request, version)
+        except UnknownBrokerError:
+            # A broker that metadata has not named yet: nothing has been asked so far, or it is new.
+            await self._routing.brokers_known(0.0)
+        return await self._asking.ask(node_id, request, version)
+
+    def _deadline(self, timeout: float | None) -> Deadline:
+        seconds = self._config.default_api_timeout_ms / 1000 if timeout is None else timeout
+        return Deadline(self._runtime.clock, seconds)
+
+    async def _keys(self, call: _Call, trail: Trail) -> list[Key] | Shard:
+        """What is asked for; where every broker is asked, those are the items."""
+        if call.route.destination is not Destination.EVERY:
+            return call.route.items.keys(call.request)
+        while True:
+            error: KafkaError | DeadlinePassed
+            try:
+                view = await call.deadline.bound(self._routing.brokers_known())
+                if view.brokers:
+                    return list(view.brokers)
+                error = NoBrokersError("the cluster has no brokers, or has not named them yet")
+            except (KafkaError, DeadlinePassed) as failed:
+                error = failed
+            if (final := await self._final(call, trail, error)) is not None:
+                return Shard(None, call.request, error=final)
+
+    async def _pursue(
+        self, call: _Call, keys: Sequence[Key], trail: Trail, place: Place | None
+    ) -> list[Shard]:
+        """Items to their end. `place` is where they go first, if that is known already.
+
+        Only items that turn out to belong to different brokers are pursued apart, so this nests no deeper than
+        there are items; attempts are a loop.
+        """
+        done: list[Shard] = []
+        while True:
+            if place is None:
+                places = await self._places(call, keys, trail)
+                if len(places) > 1:
+                    return done + await self._pursue_apart(call, places, trail)
+                place = places[0]
+            outcome = await self._attempt(call, place, trail)
+            if outcome.settled is not None:
+                done.append(outcome.settled)
+            if outcome.error is None:
+                return done
+            final = await self._final(call, trail, outcome.error, outcome.wait)
+            if final is not None:
+                refused = outcome.refused if final is outcome.error else None
+                done.append(
+                    refused or Shard(place.broker, call.part(outcome.again), None, final, trail.unsure)
+                )
+                return done
+            self._routing.failed(call.route, outcome.again)
+            keys, place = outcome.again, None
+
+    async def _pursue_apart(self, call: _Call, places: Sequence[Place], trail: Trail) -> list[Shard]:
+        found = await asyncio.gather(
+            *(self._pursue(call, place.keys, trail.branch(), place) for place in places),
+            return_exceptions=True,
+        )
+        shards: list[Shard] = []
+        for each in found:
+            if isinstance(each, BaseException):
+                raise each  # none is expected; all have ended by now
+            shards += each
+        return shards
+
+    async def _places(self, call: _Call, keys: Sequence[Key], trail: Trail) -> list[Place]:
+        try:
+            return await call.deadline.bound(self._routing.places(call.route, keys, trail))
+        except KafkaError as error:
+            return [Place(list(keys), None, error)]
+        except DeadlinePassed:
+            reason = trail.last or self._routing.failure
+            return [Place(list(keys), None, _timed_out(call.api, call.deadline, reason))]
+
+    async def _attempt(self, call: _Call, place: Place, trail: Trail) -> _Outcome:
+        if place.error is not None:
+            return _Outcome(again=place.keys, error=place.error)
+        request = call.part(place.keys)
+        try:
+            answer = await call.deadline.bound(self._ask(place.broker, request, call.version, trail.avoid))
+        except KafkaError as error:
+            trail.avoid = place.broker
+            return _Outcome(again=place.keys, error=error)
+        except DeadlinePassed:
+            return _Outcome(again=place.keys, error=_timed_out(call.api, call.deadline, trail.last))
+        return _judged(call, place, request, answer, trail)
+
+    async def _ask(
+        self, node_id: int | None, request: Message, version: int | None, avoid: int | None
+    ) -> Answer:
+        if node_id is None:
+            return await self._asking.ask_any(request, version, avoid)
+        return await self._asking.ask(node_id, request, version)
+
+    async def _final(
+        self, call: _Call, trail: Trail, error: KafkaError | DeadlinePassed, wait: float = 0.0
+    ) -> KafkaError | None:
+        """The error that a part ends with; None if it is to be tried again, after the back-off."""
+        if isinstance(error, DeadlinePassed):
+            return _timed_out(call.api, call.deadline, trail.last or self._routing.failure)
+        if isinstance(error, _UNSURE):
+            trail.unsure = error
+        trail.missing += isinstance(error, _MISSING)
+        if not _passes(call.route, error) or trail.missing >= MISSING_TRIES:
+            return error
+        if trail.attempts >= self._config.retries:
+            return error
+        trail.last, trail.refresh = error, True
+        delay = max(wait, self._backoff.delay(trail.attempts))
+        trail.attempts += 1
+        if delay >= call.deadline.left():
+            return _timed_out(call.api, call.deadline, error)
+        await self._runtime.clock.sleep(delay)
+        return None
+
+
+def _judged(call: _Call, place: Place, request: Message, answer: Answer, trail: Trail) -> _Outcome:
+    """Which items the answer settles, and which are worth another try."""
+    items, response = call.route.items, answer.response
+    codes = items.codes(response)
+    by_key = {key: items.code_of(response, codes, key) for key in place.keys}
+    again = [key for key in place.keys if call.route.is_retried(by_key[key])]
+    if not again:
+        return _Outcome(settled=Shard(answer.broker, request, response, None, trail.unsure))
+    error = _error_of(again[0], by_key[again[0]], answer.broker)
+    wait = (
+        response.throttle_time_ms / 1000  # type: ignore[attr-defined]
+        if error.code == ThrottlingQuotaExceededError.code
+        else 0.0
+    )
+    if len(again) == len(place.keys):
+        refused = Shard(answer.broker, request, response, None, trail.unsure)
+        return _Outcome(again=again, error=error, refused=refused, wait=wait)
+    good = [key for key in place.keys if key not in dict.fromkeys(again)]
+    settled = Shard(answer.broker, call.part(good), items.response_for(response, good), None, trail.unsure)
+    refused = Shard(answer.broker, call.part(again), items.response_for(response, again), None, trail.unsure)
+    return _Outcome(settled, again, error, refused, wait)
+
+
+def _error_of(key: Key, code: int, broker: int) -> BrokerError:
+    topic, partition = key if isinstance(key, tuple) and isinstance(key[0], str) else (None, None)
+    error = from_code(code, topic=topic, partition=partition, broker=None if broker < 0 else broker)
+    assert error is not None
+    return error
+
+
+def _passes(route: Route, error: KafkaError) -> bool:
+    if isinstance(error, BrokerError):
+        return route.is_retried(error.code)
+    return isinstance(error, (*_UNSURE, *_UNREACHED))
+
+
+def _check(request: Message) -> None:
+    if isinstance(request, ProduceRequest) and request.acks == 0:
+        raise ValueError(
+            "no broker answers a Produce request with acks=0: use produce() with the option acks=0"
+        )
+    if isinstance(request, SaslHandshakeRequest | SaslAuthenticateRequest):
+        raise ValueError("connections authenticate by themselves, when they are opened")
+    if request.API_KEY == NOBODY or type(request) is not api_for_key(request.API_KEY).request:
+        raise TypeError(f"{type(request).__name__} is no request: ottla.wire.messages has them all")
+
+
+def _timed_out(api: str, deadline: Deadline, last: KafkaError | None, who: str = "") -> ApiTimeoutError:
+    said = "" if last is None else f"; the last error was: {last}"
+    error = ApiTimeoutError(
+        f"{api} was not answered{who} within {deadline.seconds:g} s (timeout, default_api_timeout_ms){said}"
+    )
+    error.__cause__ = last
+    return error
+
+
+def _first_error(failed: Sequence[Shard]) -> KafkaError:
+    first, *others = [shard.error for shard in failed if shard.error is not None]
+    for other in others:
+        first.add_note(f"another part of the request failed too: {other}")
+    return first

@@ -1,0 +1,169 @@
+"""Where the items of a request go now: routes, metadata and coordinators put together.
+
+The answer may be wrong in the next moment; whoever sends finds out, says so with `Trail.refresh` or `forget`, and
+asks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ottla.client.metadata import ClusterView, Metadata
+from ottla.client.requests.asking import NOBODY, Asking
+from ottla.client.requests.coordinators import Coordinators, CoordinatorType
+from ottla.client.requests.sharding import Destination, Key, Route
+from ottla.client.topic_partition import TopicPartition
+from ottla.errors import (
+    KafkaError,
+    LeaderNotAvailableError,
+    UnknownBrokerError,
+    UnknownTopicOrPartitionError,
+    from_code,
+)
+
+_BROKER_RESOURCES: Final = (4, 8)
+"""Configs and loggers of one broker."""
+
+_COORDINATORS: Final = {
+    Destination.GROUP: CoordinatorType.GROUP,
+    Destination.TRANSACTION: CoordinatorType.TRANSACTION,
+}
+
+
+@dataclass(slots=True)
+class Trail:
+    """What the attempts so far have shown, for one part of a request."""
+
+    attempts: int = 0
+    missing: int = 0
+    """How often a topic, a partition or a broker was not there."""
+    refresh: bool = False
+    """What is known of leaders and the controller may be out of date."""
+    avoid: int | None = None
+    """Who gave no answer the last time."""
+    unsure: KafkaError | None = None
+    """The last attempt whose outcome is unknown: it may have been carried out."""
+
+    last: KafkaError | None = None
+    """What went wrong the last time."""
+
+    def branch(self) -> Trail:
+        """The trail of a part of these items, which goes its own way from here."""
+        return replace(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Items that go to the same broker."""
+
+    keys: list[Key]
+    broker: int | None
+    """None stands for any."""
+    error: KafkaError | None = None
+    """Why they can go nowhere now."""
+
+
+class Routing:
+    """Finds the places."""
+
+    def __init__(self, asking: Asking, metadata: Metadata) -> None:
+        self._metadata = metadata
+        self.coordinators = Coordinators(asking)
+
+    async def places(self, route: Route, keys: Sequence[Key], trail: Trail) -> list[Place]:
+        """At least one; the items in the order in which they were asked for."""
+        refresh, trail.refresh = trail.refresh, False
+        destination = route.destination
+        if destination is Destination.LEADER:
+            return await self._by_leader(keys, refresh)
+        if destination in _COORDINATORS:
+            # Where coordinators are is not metadata's to say; only a broker that nobody has named yet is.
+            await self.brokers_known(0.0 if isinstance(trail.last, UnknownBrokerError) else None)
+            return await self._by_coordinator(_COORDINATORS[destination], keys)
+        if refresh or destination is Destination.RESOURCE:
+            await self.brokers_known(0.0 if refresh else None)
+        if destination is Destination.CONTROLLER:
+            return [Place(list(keys), self._controller(trail))]
+        if destination is Destination.RESOURCE:
+            return _grouped([(key, _broker_of_resource(key)) for key in keys])
+        if destination is Destination.EVERY:
+            return [Place([key], key if isinstance(key, int) else None) for key in keys]
+        return [Place(list(keys), None)]
+
+    async def brokers_known(self, max_age: float | None = None) -> ClusterView:
+        """The view of the cluster, once a broker has said who the others are."""
+        if max_age is None:
+            return self._metadata.view if self._metadata.view.brokers else await self._metadata.fresh([])
+        return await self._metadata.fresh([], max_age=max_age)
+
+    @property
+    def failure(self) -> KafkaError | None:
+        """Why there is no metadata, if there is none."""
+        return self._metadata.failure()
+
+    def failed(self, route: Route, keys: Sequence[Key]) -> None:
+        """These items got no good answer where they went: forget what led there."""
+        if route.destination in _COORDINATORS:
+            for key in keys:
+                self.coordinators.forget(_COORDINATORS[route.destination], str(key))
+
+    def _controller(self, trail: Trail) -> int | None:
+        # Brokers of today forward to the controller, so any will do where the one that is named does not.
+        view = self._metadata.view
+        known = view.controller_id in view.brokers and view.controller_id != trail.avoid
+        return view.controller_id if known else None
+
+    async def _by_leader(self, keys: Sequence[Key], refresh: bool) -> list[Place]:
+        partitions = [key for key in keys if isinstance(key, TopicPartition)]
+        topics = list(dict.fromkeys(partition.topic for partition in partitions))
+        view = await (self._metadata.fresh(topics, max_age=0.0) if refresh else self._metadata.fresh(topics))
+        return _grouped([(partition, _leader(view, partition)) for partition in partitions])
+
+    async def _by_coordinator(self, kind: CoordinatorType, keys: Sequence[Key]) -> list[Place]:
+        found = await self.coordinators.find(kind, [str(key) for key in keys])
+        return _grouped([(key, found[str(key)]) for key in keys])
+
+
+def _leader(view: ClusterView, key: TopicPartition) -> int | KafkaError:
+    topic = view.topics.get(key.topic)
+    if topic is None:
+        return UnknownTopicOrPartitionError(topic=key.topic, partition=key.partition)
+    if topic.error_code:
+        error = from_code(topic.error_code, topic=key.topic, partition=key.partition)
+        assert error is not None
+        return error
+    if not 0 <= key.partition < len(topic.partitions):
+        return UnknownTopicOrPartitionError(
+            topic=key.topic,
+            partition=key.partition,
+            detail=f"The topic has {len(topic.partitions)} partitions.",
+        )
+    leader = topic.partitions[key.partition].leader
+    if leader == NOBODY:
+        return LeaderNotAvailableError(topic=key.topic, partition=key.partition)
+    return leader
+
+
+def _broker_of_resource(key: Key) -> int | KafkaError | None:
+    assert isinstance(key, tuple)
+    kind, name = key
+    if kind not in _BROKER_RESOURCES or not name:
+        return None  # a topic, or the default of all brokers
+    try:
+        return int(name)
+    except ValueError:
+        return UnknownBrokerError(f"brokers have numbers, and {name!r} is none")
+
+
+def _grouped(placed: Sequence[tuple[Key, int | KafkaError | None]]) -> list[Place]:
+    """One place for each broker; one for each kind of error."""
+    by_place: dict[object, Place] = {}
+    for key, where in placed:
+        error = where if isinstance(where, KafkaError) else None
+        group: object = where if error is None else (type(error), str(error))
+        if group not in by_place:
+            by_place[group] = Place([], None if isinstance(where, KafkaError) else where, error)
+        by_place[group].keys.append(key)
+    return list(by_place.values())

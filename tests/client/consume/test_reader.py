@@ -1,0 +1,194 @@
+"""The reader's side: whatever is paused, polled, sought or iterated in between, records come once and in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla.client.consume.deserialized import Intercepted
+from ottla.client.consume.fetch_queue import Failure, FetchQueue
+from ottla.client.consume.fetched import FetchedPartition
+from ottla.client.consume.reader import Reader
+from ottla.client.topic_partition import TopicPartition
+from ottla.errors import DataLossError
+from ottla.hooks import ConsumerInterceptor, Hooks
+from ottla.wire.batches import PlainRecord, encode_batch
+
+ORDERS = TopicPartition("orders", 0)
+AUDIT = TopicPartition("audit", 0)
+
+
+class Reading:
+    """A reader, what it is given, and a loop over it that can be left and entered again."""
+
+    def __init__(self, **options: Any) -> None:
+        self.queue = FetchQueue()
+        self.refetched: list[tuple[TopicPartition, int]] = []
+        self.reader = Reader(self.queue, Hooks([]), lambda: 0.0, self._refetch, **options)
+
+    def _refetch(self, tp: TopicPartition, offset: int) -> None:
+        self.refetched.append((tp, offset))
+        self.reader.seek(tp, offset)
+
+    def put(self, tp: TopicPartition, first: int, count: int, **options: Any) -> None:
+        records: list[PlainRecord] = [
+            (offset, 1_700_000_000_000, None, b"%d" % offset, []) for offset in range(first, first + count)
+        ]
+        part = FetchedPartition(
+            tp,
+            encode_batch(records, base_offset=first),
+            offset=first,
+            epoch_before=-1,
+            next_offset=first + count,
+            epoch=-1,
+            generation=options.pop("generation", 0),
+            **options,
+        )
+        self.queue.put_answer([part], lambda: None)
+
+    def lose(self, tp: TopicPartition, new: int) -> None:
+        error = DataLossError("lost", topic=tp.topic, partition=tp.partition, wanted_offset=0, new_offset=new)
+        self.queue.put(Failure(error, tp, position=new))
+
+    def iterate(self, meddle: Callable[[Any], None] | None = None, most: int = 1000) -> list[tuple[str, int]]:
+        """As both twins do it."""
+        reader, seen = self.reader, []
+        while (records := reader.records()) is not None:
+            for record in records:
+                reader.last = record
+                seen.append((record.topic, record.offset))
+                if meddle is not None:
+                    meddle(record)
+                if len(seen) == most:
+                    return seen
+                if reader.iterator is not records:
+                    break
+            else:
+                reader.exhausted(records)
+        return seen
+
+    def poll(self, most: int) -> list[tuple[str, int]]:
+        taken: list[Any] = []
+        while len(taken) < most and (records := self.reader.records()) is not None:
+            taken += self.reader.take(records, most - len(taken))
+        return [(record.topic, record.offset) for record in taken]
+
+
+def orders(*offsets: int) -> list[tuple[str, int]]:
+    return [("orders", offset) for offset in offsets]
+
+
+def test_what_follows_a_paused_part_does_not_move_its_position() -> None:
+    reading = Reading()
+    reading.put(ORDERS, 0, 10)
+    assert reading.iterate(most=3) == orders(0, 1, 2)
+    reading.reader.pause(ORDERS)
+    reading.put(ORDERS, 10, 10)
+    assert reading.iterate() == []
+    assert reading.reader.position(ORDERS) == 3
+    reading.reader.resume(ORDERS)
+    assert reading.iterate() == orders(*range(3, 20))
+
+
+def test_parts_keep_their_order_however_often_they_are_paused() -> None:
+    reading = Reading()
+    reading.put(ORDERS, 0, 10)
+    reading.iterate(most=3)
+    reading.reader.pause(ORDERS)
+    reading.put(ORDERS, 10, 10)
+    assert reading.iterate() == []
+    reading.reader.resume(ORDERS)
+    assert reading.iterate(most=1) == orders(3)
+    reading.reader.pause(ORDERS)
+    reading.reader.resume(ORDERS)
+    assert reading.iterate() == orders(*range(4, 20))
+
+
+def test_a_loss_is_told_behind_what_was_paused_before_it() -> None:
+    reading = Reading()
+    reading.put(ORDERS, 0, 10)
+    reading.iterate(most=3)
+    reading.reader.pause(ORDERS)
+    reading.lose(ORDERS, 8)
+    reading.put(AUDIT, 0, 1)
+    assert reading.iterate() == [("audit", 0)]
+    reading.reader.resume(ORDERS)
+    assert reading.poll(7) == orders(*range(3, 10))
+    with pytest.raises(DataLossError):
+        reading.iterate()
+    assert reading.reader.position(ORDERS) == 8
+
+
+def test_polling_inside_a_loop_takes_nothing_from_it() -> None:
+    reading = Reading()
+    reading.put(ORDERS, 0, 10)
+    reading.put(AUDIT, 0, 10)
+    polled: list[tuple[str, int]] = []
+
+    def poll(record: Any) -> None:
+        if record.offset == 4 and record.topic == "orders":
+            polled.extend(reading.poll(8))
+
+    seen = reading.iterate(poll)
+    assert polled == [*orders(*range(5, 10)), *[("audit", offset) for offset in range(3)]]
+    assert seen == [*orders(*range(5)), *[("audit", offset) for offset in range(3, 10)]]
+
+
+@pytest.mark.parametrize("how", ["pause", "seek"])
+def test_a_loop_ends_its_part_when_that_is_moved_even_if_somebody_polls_before_it_looks(how: str) -> None:
+    reading = Reading()
+    reading.put(ORDERS, 0, 10)
+    reading.put(AUDIT, 0, 10)
+
+    def meddle(record: Any) -> None:
+        if (record.topic, record.offset) == ("orders", 4):
+            reading.reader.pause(ORDERS) if how == "pause" else reading.reader.seek(ORDERS, 20)
+            assert reading.poll(1) == [("audit", 0)]
+
+    assert reading.iterate(meddle) == [*orders(*range(5)), *[("audit", offset) for offset in range(1, 10)]]
+    reading.reader.resume(ORDERS)
+    assert reading.iterate() == (orders(*range(5, 10)) if how == "pause" else [])
+
+
+def test_an_error_that_is_none_of_ours_loses_no_record() -> None:
+    """Ctrl-C in the middle of a deserializer, for one."""
+    fails = [True]
+
+    def deserialize(value: bytes | None, record: Any) -> bytes | None:
+        if record.offset == 2 and fails:
+            fails.clear()
+            raise KeyboardInterrupt
+        return value
+
+    reading = Reading(value_deserializer=deserialize)
+    reading.put(ORDERS, 0, 5)
+    with pytest.raises(KeyboardInterrupt):
+        reading.poll(5)
+    assert reading.poll(5) == orders(*range(5))
+
+
+def test_an_interceptor_that_is_interrupted_gets_the_same_records_again() -> None:
+    fails = [True]
+
+    class Interrupted(ConsumerInterceptor):
+        def on_consume(self, records: Any) -> Any:
+            if fails:
+                fails.clear()
+                raise KeyboardInterrupt
+            return records
+
+    found = Intercepted(iter([1, 2, 3]), [Interrupted()])
+    with pytest.raises(KeyboardInterrupt):
+        next(found)
+    assert list(found) == [1, 2, 3]
+
+
+def test_positions_before_and_behind_empty_parts() -> None:
+    reading = Reading()
+    assert reading.reader.position(ORDERS) is None
+    reading.put(ORDERS, 5, 1)
+    reading.reader.seek(ORDERS, 6)
+    assert reading.iterate() == []
+    assert reading.reader.position(ORDERS) == 6

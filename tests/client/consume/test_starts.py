@@ -1,0 +1,69 @@
+"""What may be written for `start` and `stop`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from ottla.client.consume.starts import (
+    EARLIEST,
+    LATEST,
+    Place,
+    Timestamp,
+    reset_place,
+    start_place,
+    stop_place,
+)
+from ottla.config import ClientConfig
+from ottla.errors import ConfigurationError
+
+NOW = 1_700_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("start", "place"),
+    [
+        ("earliest", EARLIEST),
+        ("latest", LATEST),
+        (7, Place(offset=7)),
+        (Timestamp(5), Place(timestamp=5)),
+        (datetime.fromtimestamp(1.5, UTC), Place(timestamp=1500)),
+        ("by_duration:PT1H", Place(timestamp=NOW - 3_600_000)),
+    ],
+)
+def test_a_start_is_an_end_an_offset_or_a_time(start: Any, place: Place) -> None:
+    assert start_place(start, NOW) == place
+
+
+@pytest.mark.parametrize("start", ["none", "soon", -1, True, 1.5, None])
+def test_other_starts_are_refused_with_what_to_write(start: Any) -> None:
+    with pytest.raises(ConfigurationError, match="'earliest'"):
+        start_place(start, NOW)
+
+
+def test_a_stop_is_the_end_an_offset_or_a_time() -> None:
+    assert stop_place("latest") == LATEST
+    assert stop_place(9) == Place(offset=9)
+    with pytest.raises(ConfigurationError, match="as of the start"):
+        stop_place("earliest")
+
+
+@pytest.mark.parametrize(("policy", "place"), [("earliest", EARLIEST), ("latest", LATEST), ("none", None)])
+def test_the_reset_policy_is_a_place_or_none(policy: str, place: Place | None) -> None:
+    assert reset_place(ClientConfig(bootstrap_servers="a:1", auto_offset_reset=policy), NOW) == place
+
+
+def test_a_timestamp_before_1970_is_refused() -> None:
+    with pytest.raises(ValueError, match="1970"):
+        Timestamp(-1)
+
+
+def test_a_place_reads_as_what_it_is() -> None:
+    assert [str(place) for place in (EARLIEST, LATEST, Place(offset=3), Place(timestamp=9))] == [
+        "the beginning",
+        "the end",
+        "offset 3",
+        "timestamp 9",
+    ]

@@ -1,0 +1,303 @@
+"""RecBuf by itself: when it is ready, which sequence numbers it gives, and what a gap does to them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.client.produce.batch import NO_SEQUENCE, ProducerBatch
+from ottla.client.produce.producer_id import ProducerIdentity
+from ottla.client.produce.recbuf import RecBuf
+from ottla.wire import Uuid
+from ottla.wire.records import Accumulator
+
+GIVEN = ProducerIdentity(7, 0)
+LOST = ConnectionError("lost")
+OLD_TOPIC, NEW_TOPIC = Uuid(b"1" * 16), Uuid(b"2" * 16)
+
+
+class Sink:
+    """The least of a sink: a broker's number."""
+
+    def __init__(self, node_id: int = 1) -> None:
+        self.node_id = node_id
+
+    def add(self, recbuf: RecBuf) -> None: ...
+    def remove(self, recbuf: RecBuf) -> None: ...
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+def make(time: Time, *, linger: float = 0.0, idempotent: bool = True, batch_size: int = 62) -> RecBuf:
+    """With the smallest batches there are: each record has its own."""
+    accumulator = Accumulator(batch_size=batch_size, max_bytes=1 << 20, clock=lambda: 0, monotonic=time)
+    recbuf = RecBuf(accumulator.buffer("orders", 0), linger=linger, max_in_flight=5, is_idempotent=idempotent)
+    recbuf.move_to(Sink())
+    return recbuf
+
+
+def send(recbuf: RecBuf, now: float, given: ProducerIdentity | None = GIVEN) -> ProducerBatch:
+    batch = recbuf.next_batch(now, 0.0)
+    assert batch is not None
+    assert recbuf.identify(batch, given)
+    recbuf.sent(batch, 1, now)
+    return batch
+
+
+def deliver(recbuf: RecBuf, batch: ProducerBatch) -> None:
+    assert recbuf.delivered(batch)
+    batch.complete(0, -1, None)
+
+
+def fail(recbuf: RecBuf, batch: ProducerBatch) -> None:
+    recbuf.give_up(batch)
+    batch.complete(-1, -1, LOST)
+
+
+def proven(time: Time) -> RecBuf:
+    """One that may have several requests in flight, with sequence 1 as its next."""
+    recbuf = make(time)
+    recbuf.buffer.append(None, b"0")
+    deliver(recbuf, send(recbuf, time.now))
+    return recbuf
+
+
+def test_an_open_batch_lingers_and_a_full_one_does_not(time: Time) -> None:
+    recbuf = make(time, linger=2.0, batch_size=130)
+    assert recbuf.ready_at() is None
+    recbuf.buffer.append(None, b"1")
+    assert recbuf.ready_at() == time.now + 2
+    assert recbuf.next_batch(time.now + 1, 0.0) is None
+    recbuf.buffer.append(None, bytes(60))
+    assert recbuf.buffer.full_batches == 1
+    assert recbuf.ready_at() == 0.0
+
+
+def test_somebody_who_waits_ends_lingering(time: Time) -> None:
+    recbuf = make(time, linger=2.0, batch_size=1000)
+    recbuf.buffer.append(None, b"1")
+    recbuf.is_hurried = True
+    assert recbuf.next_batch(time.now, 0.0) is not None
+    assert not recbuf.is_hurried
+
+
+def test_until_a_first_success_one_request_is_in_flight(time: Time) -> None:
+    recbuf = make(time)
+    for number in range(8):
+        recbuf.buffer.append(None, b"%d" % number)
+    first = send(recbuf, time.now)
+    assert recbuf.ready_at() is None
+    assert recbuf.next_batch(time.now, 0.0) is None
+    deliver(recbuf, first)
+    for _ in range(5):
+        send(recbuf, time.now)
+    assert recbuf.in_flight == 5
+    assert recbuf.ready_at() is None
+
+
+def test_a_batch_keeps_its_sequence_when_it_is_sent_again_elsewhere(time: Time) -> None:
+    recbuf = proven(time)
+    recbuf.buffer.append(None, b"1")
+    batch = send(recbuf, time.now)
+    assert recbuf.answered(batch)
+    recbuf.retry(batch, LOST, time.now + 5, unsure=True)
+    assert recbuf.ready_at() == time.now + 5
+    recbuf.move_to(Sink(2))
+    assert recbuf.ready_at() == 0.0
+    assert send(recbuf, time.now) is batch
+    assert (batch.identity, batch.sequence, batch.attempts) == (GIVEN, 1, 2)
+
+
+def test_sequences_go_on_at_zero_after_the_largest(time: Time) -> None:
+    recbuf = proven(time)
+    recbuf._sequence = 2**31 - 1
+    recbuf.buffer.append(None, b"1")
+    recbuf.buffer.append(None, b"2")
+    assert [send(recbuf, time.now).sequence for _ in range(2)] == [2**31 - 1, 0]
+
+
+def test_the_last_batch_that_is_not_stored_gives_its_sequence_back(time: Time) -> None:
+    recbuf = proven(time)
+    recbuf.buffer.append(None, b"1")
+    batch = send(recbuf, time.now)
+    recbuf.answered(batch)
+    fail(recbuf, batch)
+    recbuf.buffer.append(None, b"2")
+    again = send(recbuf, time.now)
+    assert (again.identity, again.sequence) == (GIVEN, 1)
+
+
+def test_a_last_batch_that_may_be_stored_leaves_a_new_epoch_behind(time: Time) -> None:
+    recbuf = proven(time)
+    recbuf.buffer.append(None, b"1")
+    batch = send(recbuf, time.now)
+    fail(recbuf, batch)
+    assert not recbuf.answered(batch), "its answer comes too late"
+    recbuf.buffer.append(None, b"2")
+    again = send(recbuf, time.now)
+    assert (again.identity, again.sequence) == (ProducerIdentity(7, 1), 0)
+
+
+def test_behind_a_gap_what_may_be_stored_keeps_its_sequence(time: Time) -> None:
+    recbuf = proven(time)
+    for number in range(3):
+        recbuf.buffer.append(None, b"%d" % number)
+    first, second, third = (send(recbuf, time.now) for _ in range(3))
+    for batch in (first, second, third):
+        recbuf.answered(batch)
+        recbuf.retry(batch, LOST, time.now, unsure=True)
+    fail(recbuf, first)
+    assert send(recbuf, time.now) is second
+    assert (second.identity, second.sequence) == (GIVEN, 2)
+    # The broker proves the gap: now everything that is left begins anew.
+    recbuf.answered(second)
+    assert recbuf.is_first(second)
+    recbuf.reset()
+    assert send(recbuf, time.now) is second
+    assert (second.identity, second.sequence, second.is_unsure) == (ProducerIdentity(7, 1), 0, False)
+    assert third.sequence == NO_SEQUENCE
+
+
+def test_behind_a_gap_what_is_not_stored_begins_a_new_epoch(time: Time) -> None:
+    recbuf = proven(time)
+    recbuf.buffer.append(None, b"1")
+    recbuf.buffer.append(None, b"2")
+    first, second = send(recbuf, time.now), send(recbuf, time.now)
+    for batch in (first, second):
+        recbuf.answered(batch)
+        recbuf.retry(batch, LOST, time.now, unsure=False)
+    fail(recbuf, first)
+    assert send(recbuf, time.now) is second
+    assert (second.identity, second.sequence) == (ProducerIdentity(7, 1), 0)
+
+
+def test_a_new_epoch_waits_until_nothing_is_in_flight(time: Time) -> None:
+    recbuf = proven(time)
+    recbuf.buffer.append(None, b"1")
+    recbuf.buffer.append(None, b"2")
+    first, second = send(recbuf, time.now), send(recbuf, time.now)
+    recbuf.answered(first)
+    recbuf.reset()
+    recbuf.retry(first, LOST, time.now, unsure=False)
+    assert recbuf.ready_at() is None
+    recbuf.answered(second)
+    assert send(recbuf, time.now) is first
+    assert (first.identity, first.sequence) == (ProducerIdentity(7, 1), 0)
+
+
+def test_nothing_is_sent_under_an_epoch_that_is_over(time: Time) -> None:
+    recbuf = proven(time)
+    recbuf.set_topic_id(OLD_TOPIC)
+    for value in (b"1", b"2", b"3"):
+        recbuf.buffer.append(None, value)
+    first, second = send(recbuf, time.now), send(recbuf, time.now)
+    recbuf.set_topic_id(NEW_TOPIC)
+    deliver(recbuf, first)
+    # The old topic has it: that says nothing about the new one, where a lost answer could not be told from a first.
+    assert recbuf.next_batch(time.now, 0.0) is None
+    deliver(recbuf, second)
+    third = send(recbuf, time.now)
+    assert (third.identity, third.sequence) == (ProducerIdentity(7, 1), 0)
+
+
+def test_of_a_partition_that_is_gone_everything_fails_but_what_is_in_flight(time: Time) -> None:
+    recbuf = proven(time)
+    for value in (b"1", b"2"):
+        recbuf.buffer.append(None, value)
+    sent = send(recbuf, time.now)
+    recbuf.gone()
+    (waiting,) = recbuf.expired(time.now - 60)
+    fail(recbuf, waiting)
+    recbuf.answered(sent)
+    recbuf.retry(sent, LOST, time.now, unsure=True)
+    assert list(recbuf.expired(time.now - 60)) == [sent]
+    recbuf.set_topic_id(NEW_TOPIC)
+    assert list(recbuf.expired(time.now - 60)) == []
+
+
+def test_an_id_without_epochs_left_or_refused_is_not_used_again(time: Time) -> None:
+    recbuf = proven(time)
+    recbuf.identity = ProducerIdentity(7, 2**15 - 1)
+    recbuf.reset()
+    recbuf.buffer.append(None, b"1")
+    batch = recbuf.next_batch(time.now, 0.0)
+    assert batch is not None
+    assert not recbuf.identify(batch, GIVEN)
+    assert recbuf.retired_id == 7
+    assert recbuf.identify(batch, ProducerIdentity(8, 0))
+    assert (batch.identity, batch.sequence) == (ProducerIdentity(8, 0), 0)
+
+
+def test_another_topic_id_begins_a_new_epoch(time: Time) -> None:
+    recbuf = make(time)
+    recbuf.set_topic_id(Uuid(b"1" * 16))
+    recbuf.buffer.append(None, b"1")
+    deliver(recbuf, send(recbuf, time.now))
+    recbuf.set_topic_id(Uuid(b"1" * 16))
+    recbuf.set_topic_id(Uuid(b"2" * 16))
+    recbuf.buffer.append(None, b"2")
+    batch = send(recbuf, time.now)
+    assert (batch.identity, batch.sequence) == (ProducerIdentity(7, 1), 0)
+
+
+def test_the_parts_of_a_split_batch_take_its_place_and_its_sequences(time: Time) -> None:
+    recbuf = make(time, batch_size=1000)
+    for number in range(4):
+        recbuf.buffer.append(None, b"%d" % number)
+    whole = send(recbuf, time.now)
+    recbuf.buffer.append(None, b"4")
+    recbuf.cut()
+    recbuf.answered(whole)
+    recbuf.split(whole)
+    first = send(recbuf, time.now)
+    deliver(recbuf, first)
+    second, third = send(recbuf, time.now), send(recbuf, time.now)
+    assert [batch.sequence for batch in (first, second, third)] == [0, 2, 4]
+    assert sum(batch.encoded.count for batch in (first, second, third)) == 5
+
+
+def test_without_idempotence_there_are_no_sequences(time: Time) -> None:
+    recbuf = make(time, idempotent=False)
+    recbuf.buffer.append(None, b"1")
+    batch = send(recbuf, time.now, None)
+    assert batch.sequence == NO_SEQUENCE
+    assert batch.identity.producer_id == -1
+    fail(recbuf, batch)
+
+
+def test_what_waits_is_counted_in_bytes(time: Time) -> None:
+    recbuf = make(time)
+    recbuf.buffer.append(None, b"1")
+    whole = recbuf.waiting_bytes
+    assert whole > 0
+    recbuf.cut()
+    assert recbuf.waiting_bytes == whole
+    batch = send(recbuf, time.now)
+    assert recbuf.waiting_bytes == 0
+    recbuf.answered(batch)
+    recbuf.retry(batch, LOST, 0.0, unsure=False)
+    assert recbuf.waiting_bytes == whole
+    fail(recbuf, batch)
+    assert recbuf.waiting_bytes == 0
+    assert recbuf.is_empty
+
+
+def test_the_oldest_expire_whether_they_gather_or_wait(time: Time) -> None:
+    recbuf = make(time, linger=1000.0, batch_size=1000)
+    recbuf.buffer.append(None, b"1")
+    assert not list(recbuf.expired(time.now))
+    recbuf.cut()
+    time.now += 10
+    recbuf.buffer.append(None, b"2")
+    assert [batch.encoded.count for batch in recbuf.expired(time.now)] == [1]
+    assert len(list(recbuf.expired(time.now + 1))) == 2

@@ -1,0 +1,40 @@
+"""Requests and administration of a test's client, without the rest of the client."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ottla.broker.cluster import AsyncCluster
+from ottla.client.admin import AsyncAdmin
+from ottla.client.connections.brokers import Brokers
+from ottla.client.metadata import Metadata
+from ottla.client.requests.requests import Requests
+from ottla.wire import Message
+from tests.client.worlds import World
+
+_R = TypeVar("_R", bound=Message)
+
+
+@dataclass(frozen=True)
+class Asker:
+    """What asks, and what it asks with."""
+
+    requests: Requests
+    admin: AsyncAdmin
+    metadata: Metadata
+    brokers: Brokers
+
+    async def ask(self, request: Message, expected: type[_R], **options: Any) -> _R:
+        answer = await self.requests.ask(request, **options)
+        assert isinstance(answer, expected)
+        return answer
+
+
+def asker(world: World, cluster: AsyncCluster | str, **options: Any) -> Asker:
+    parts = world.parts(cluster, **options)
+    metadata = Metadata(parts.config, parts.runtime, parts.hooks, parts.brokers, parts.tasks)
+    metadata.start()
+    requests = Requests(parts.config, parts.runtime, parts.brokers, metadata, parts.tasks)
+    admin = AsyncAdmin(requests, metadata, parts.config, parts.runtime)
+    return Asker(requests, admin, metadata, parts.brokers)
