@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -11,6 +12,15 @@ from ottla.broker import Cluster
 from ottla.cli.app import app
 
 Ottla = Callable[..., Result]
+
+
+@pytest.fixture(autouse=True)
+def own_logging() -> Iterator[None]:
+    """A command sets up logging for its process; the other tests of this one keep theirs."""
+    logger = logging.getLogger("ottla")
+    before = logger.handlers, logger.level, logger.propagate
+    yield
+    logger.handlers, logger.level, logger.propagate = before
 
 
 @pytest.fixture

@@ -60,3 +60,27 @@ def test_consumers_end_with_their_client(run: Run) -> None:
             assert all(consumer.is_closed for consumer in consumers)
 
     run(body)
+
+
+def test_a_task_that_crashes_fails_whoever_would_wait_for_it() -> None:
+    """Not that any should: but a bug must not look like a cluster that is slow."""
+
+    async def crash() -> None:
+        raise ZeroDivisionError
+
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"]) as cluster:
+            kafka = world.client(cluster, linger_ms=60_000)
+            await (await kafka.produce("orders", b"1"))
+            delivery = await kafka.produce("orders", b"2")
+            consumer = kafka.consume("orders", start="latest")
+            assert await consumer.poll(timeout=1) == []
+            kafka._running()._tasks.spawn(crash(), "a bug")
+            with pytest.raises(KafkaError, match="'a bug' crashed"):
+                await consumer.poll(timeout=10)
+            with pytest.raises(KafkaError, match="'a bug' crashed"):
+                await delivery
+            with pytest.raises(KafkaError):
+                await kafka.close()
+
+    in_simulation(body)

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 from ottla.client.admin import AsyncAdmin
 from ottla.client.connections.brokers import Brokers
 from ottla.client.consume.consumer import AsyncConsumer
+from ottla.client.consume.fetch_queue import Failure
 from ottla.client.consume.subscription import Subscription
 from ottla.client.metadata import Metadata
 from ottla.client.metrics import Metrics
@@ -86,8 +87,19 @@ class Parts:
         self.metrics.watch_buffer(
             lambda: self.producer.buffered_records, lambda: self.producer.buffered_bytes, config.buffer_memory
         )
+        self._tasks.on_crash = self._crashed
         self._telemetry.start()
         self.metadata.start()
+
+    def _crashed(self, name: str, error: BaseException) -> None:
+        """A bug of ours: whoever waits must not wait for what does not run any more."""
+        failure = KafkaError(
+            f"the client's task {name!r} crashed: {error!r}; close the client and make a new one"
+        )
+        failure.__cause__ = error
+        self.producer.fail_all(failure)
+        for consumer in self._consumers:
+            consumer.queue.put(Failure(failure))
 
     def check_loop(self) -> None:
         """Raises on another loop than the one that everything here began on, where it would wait forever."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ottla.client.consume.starts import Start
+from ottla.client.metadata import check_name
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import ConfigurationError
 
@@ -72,6 +73,7 @@ def _collect(
     partitions: dict[TopicPartition, Start | None],
 ) -> None:
     if isinstance(each, str) and each:
+        check_name(each)
         topics[each] = None
     elif isinstance(each, re.Pattern) and isinstance(each.pattern, str):
         patterns[each] = None
@@ -92,6 +94,7 @@ def _collect(
 def _checked(partition: TopicPartition) -> TopicPartition:
     if not partition.topic or partition.partition < 0:
         raise _unfit(repr(partition))
+    check_name(partition.topic)
     return partition
 
 

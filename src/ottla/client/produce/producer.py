@@ -98,7 +98,7 @@ class Producer:
         self._schedule = DrainSchedule(self._clock, settings.linger, self._gather)
         latency = LeaderLatency(config.partitioner_availability_timeout_ms / 1000)
         ids = ProducerIds(
-            brokers, tasks, self._clock, settings.backoff, on_loaded=self._drain_all, on_fatal=self._fail_all
+            brokers, tasks, self._clock, settings.backoff, on_loaded=self._drain_all, on_fatal=self.fail_all
         )
         self._sink_parts = SinkParts(
             settings, runtime, brokers, metadata, tasks, ids, self._schedule, self._outcomes, latency
@@ -483,8 +483,8 @@ class Producer:
         self._outcomes.space_freed()
         return records
 
-    def _fail_all(self, error: BaseException) -> None:
-        """No producer id will ever come: every record has this error, but those that wait for an answer."""
+    def fail_all(self, error: BaseException) -> None:
+        """Nothing will be sent any more: every record has this error, but those that wait for an answer."""
         for recbuf in list(self._recbufs.values()):
             recbuf.cut()
             self._give_up(recbuf, [batch for batch in recbuf.batches if not batch.is_in_flight], error)
