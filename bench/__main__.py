@@ -9,7 +9,7 @@ import argparse
 import importlib
 import sys
 
-BENCHES = ["wire", "records", "broker"]
+BENCHES = ["wire", "records", "broker", "client"]
 
 
 def main() -> int:

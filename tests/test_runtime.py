@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import Awaitable, Callable
 from random import Random
 
 import pytest
 
-from ottla.runtime import MovableClock, Runtime, SystemClock, SystemRuntime
+from ottla.runtime import Buffers, MovableClock, Runtime, SystemClock, SystemRuntime
 from ottla.sim import run
 
 
@@ -217,5 +218,36 @@ def test_a_port_in_use_is_the_systems_error() -> None:
         again = await runtime.listen("127.0.0.1", listener.port, asyncio.Protocol)
         assert again.port == listener.port
         await again.close()
+
+    asyncio.run(main())
+
+
+def test_the_buffers_of_a_socket_have_the_sizes_that_were_asked_for() -> None:
+    class Sizes(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            self.transport = transport
+            self.socket = transport.get_extra_info("socket")
+
+        def of(self, option: int) -> int:
+            size: int = self.socket.getsockopt(socket.SOL_SOCKET, option)
+            return size
+
+    async def main() -> None:
+        runtime = SystemRuntime()
+        listener = await runtime.listen("127.0.0.1", 0, asyncio.Protocol)
+        place = (listener.host, listener.port)
+        usual, small = (
+            await runtime.connect(*place, Sizes),
+            await runtime.connect(*place, Sizes, Buffers(send=8192, receive=8192)),
+        )
+        assert isinstance(usual, Sizes)
+        assert isinstance(small, Sizes)
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            # Linux doubles what it is asked for, to have room for its own notes.
+            assert 8192 <= small.of(option) <= 2 * 8192 < usual.of(option)
+        usual.transport.close()
+        small.transport.close()
+        await listener.close()
+        await asyncio.sleep(0)  # the loop closes them behind us
 
     asyncio.run(main())

@@ -23,7 +23,7 @@ EXTRAS = MappingProxyType(
         "cli": "the `ottla` command",
         "console": "the web console",
         "telemetry": "metrics for Prometheus and traces for OpenTelemetry",
-        "uvloop": "a faster event loop for the blocking client and cluster",
+        "uvloop": "a faster event loop for the embedded cluster",
     }
 )
 

@@ -12,13 +12,15 @@ from __future__ import annotations
 import asyncio
 import importlib
 import importlib.util
+import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from random import Random, SystemRandom
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 __all__ = [
+    "Buffers",
     "Clock",
     "Listener",
     "MovableClock",
@@ -157,6 +159,16 @@ class _MovableTimer:
         self._callback(*self._args)
 
 
+class Buffers(NamedTuple):
+    """The sizes of a socket's buffers in bytes; -1 leaves one to the system, which adapts it to the connection."""
+
+    send: int = -1
+    receive: int = -1
+
+
+_SYSTEMS_OWN: Final = Buffers()
+
+
 class Listener(Protocol):
     """A place where connections are accepted."""
 
@@ -183,7 +195,9 @@ class Runtime(Protocol):
     def at(self, machine: str) -> Runtime:
         """The same world as seen from another machine, whose links to others can fail in a simulation."""
 
-    async def connect(self, host: str, port: int, factory: ProtocolFactory) -> asyncio.BaseProtocol:
+    async def connect(
+        self, host: str, port: int, factory: ProtocolFactory, buffers: Buffers = _SYSTEMS_OWN
+    ) -> asyncio.BaseProtocol:
         """Connects, and returns the protocol that `factory` made; an OSError where nobody answers."""
 
     async def listen(self, host: str, port: int, factory: ProtocolFactory) -> Listener:
@@ -204,8 +218,13 @@ class SystemRuntime:
         """There is one machine only."""
         return self
 
-    async def connect(self, host: str, port: int, factory: ProtocolFactory) -> asyncio.BaseProtocol:
-        _, protocol = await asyncio.get_running_loop().create_connection(factory, host, port)
+    async def connect(
+        self, host: str, port: int, factory: ProtocolFactory, buffers: Buffers = _SYSTEMS_OWN
+    ) -> asyncio.BaseProtocol:
+        transport, protocol = await asyncio.get_running_loop().create_connection(factory, host, port)
+        for option, size in ((socket.SO_SNDBUF, buffers.send), (socket.SO_RCVBUF, buffers.receive)):
+            if size >= 0:
+                transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, option, size)
         return protocol
 
     async def listen(self, host: str, port: int, factory: ProtocolFactory) -> Listener:

@@ -37,6 +37,18 @@ RATIOS = {
         "produce_1kb_vs_mock",
         "fetch_1kb_vs_mock",
     },
+    "client": {
+        "produce_arrow_cpu",
+        "consume_arrow_cpu",
+        "produce_loop_cpu",
+        "iterate_cpu",
+        "async_produce_cpu",
+        "async_iterate_cpu",
+        "partitions_1000_vs_1",
+        "latency_p50",
+        "latency_p99",
+        "latency_busy_p99",
+    },
 }
 
 

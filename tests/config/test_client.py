@@ -58,7 +58,7 @@ metadata.recovery.strategy rebootstrap
 partitioner.adaptive.partitioning.enable true
 partitioner.availability.timeout.ms 0 0 {LONG}
 partitioner.ignore.keys false
-receive.buffer.bytes 65536 -1 {INT}
+receive.buffer.bytes * -1 {INT}
 reconnect.backoff.max.ms 1000 0 {LONG}
 reconnect.backoff.ms 50 0 {LONG}
 request.timeout.ms 30000 0 {INT}
@@ -66,7 +66,7 @@ retries 2147483647 0 {INT}
 retry.backoff.max.ms 1000 0 {LONG}
 retry.backoff.ms 100 0 {LONG}
 security.protocol PLAINTEXT
-send.buffer.bytes 131072 -1 {INT}
+send.buffer.bytes * -1 {INT}
 socket.connection.setup.timeout.max.ms 30000 - -
 socket.connection.setup.timeout.ms 10000 - -
 """
@@ -110,6 +110,7 @@ def test_our_own_defaults() -> None:
     config = made()
     assert (config.linger_ms, config.batch_size, config.client_id) == (10, 1_000_000, "ottla")
     assert config.metadata_min_age_ms == 5_000
+    assert (config.send_buffer_bytes, config.receive_buffer_bytes) == (-1, -1)
 
 
 @pytest.mark.parametrize(("option", "least", "most"), RANGES, ids=lambda each: str(each))

@@ -1,7 +1,7 @@
 """ClientConfig: every option of the client, with its default, what it may be, and one sentence about it.
 
-The defaults are those of Kafka 4.3's clients but for three that fit a client which batches natively: linger_ms,
-batch_size and client_id. Where Kafka's producer, consumer and admin client differ, the consumer's is taken.
+The defaults are those of Kafka 4.3's clients but for linger_ms and batch_size, which fit a client that batches
+natively, client_id, and the sizes of socket buffers, where a fixed one would turn off the system's own tuning. Where Kafka's producer, consumer and admin client differ, the consumer's is taken.
 """
 
 from __future__ import annotations
@@ -64,14 +64,16 @@ class ClientConfig:
         Choice(("PLAINTEXT",), later=("SSL", "SASL_PLAINTEXT", "SASL_SSL"), any_case=True),
         "How brokers are spoken to.",
     )
-    client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"] = option(
+    client_dns_lookup: Literal["use_all_dns_ips"] = option(
         "use_all_dns_ips",
-        Choice(("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")),
-        "Whether to try every address of a host, or to ask for each bootstrap server's canonical name first.",
+        Choice(("use_all_dns_ips",), later=("RESOLVE_CANONICAL_BOOTSTRAP_SERVERS_ONLY",)),
+        "How names of hosts are looked up: every address of a host is tried.",
     )
-    send_buffer_bytes: int = option(131_072, _BUFFER, "The socket's send buffer; -1 leaves it to the system.")
+    send_buffer_bytes: int = option(
+        -1, _BUFFER, "The socket's send buffer; -1 leaves it to the system, which adapts it."
+    )
     receive_buffer_bytes: int = option(
-        65_536, _BUFFER, "The socket's receive buffer; -1 leaves it to the system."
+        -1, _BUFFER, "The socket's receive buffer; -1 leaves it to the system, which adapts it."
     )
     socket_connection_setup_timeout_ms: int = option(
         10_000, _LONG, "How long the first attempt to connect may take; each failure doubles it."

@@ -20,7 +20,7 @@ class ClientOptions(TypedDict, total=False):
 
     # Connections
     security_protocol: Literal["PLAINTEXT"]
-    client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
+    client_dns_lookup: Literal["use_all_dns_ips"]
     send_buffer_bytes: int
     receive_buffer_bytes: int
     socket_connection_setup_timeout_ms: int

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, Self
 
 from ottla.errors import ConnectionLostError, EncodeError, KafkaError, ProtocolError
 from ottla.net.connection import Connection
-from ottla.runtime import Clock, Runtime
+from ottla.runtime import Buffers, Clock, Runtime
 from ottla.wire.apis import Api, api_for_key
 from ottla.wire.frames import DEFAULT_MAX_FRAME_SIZE, correlation_id_of, decode_response, encode_request
 from ottla.wire.message import Message
@@ -92,9 +92,11 @@ class Channel:
         await channel.connect(runtime, host, port)
         return channel
 
-    async def connect(self, runtime: Runtime, host: str, port: int) -> None:
+    async def connect(
+        self, runtime: Runtime, host: str, port: int, buffers: Buffers | None = None
+    ) -> None:
         """What `open` does, for whoever made the channel: once, and before anything is asked."""
-        await runtime.connect(host, port, lambda: self._connection)
+        await runtime.connect(host, port, lambda: self._connection, buffers or Buffers())
 
     @property
     def closed(self) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any, Final, TypeVar
 
-from ottla.runtime import Clock, Listener, MovableClock, ProtocolFactory, Timer
+from ottla.runtime import Buffers, Clock, Listener, MovableClock, ProtocolFactory, Timer
 from ottla.sim.errors import SimulationCallbackError, SimulationError, UnfinishedTasksError
 from ottla.sim.loop import VirtualLoop
 from ottla.sim.network import Conditions, SimNetwork
@@ -66,7 +66,10 @@ class SimRuntime:
     def at(self, machine: str) -> SimRuntime:
         return self._machines.get(machine) or SimRuntime(self.seed, machine=machine, world=self)
 
-    async def connect(self, host: str, port: int, factory: ProtocolFactory) -> asyncio.BaseProtocol:
+    async def connect(
+        self, host: str, port: int, factory: ProtocolFactory, buffers: Buffers | None = None
+    ) -> asyncio.BaseProtocol:
+        """The buffers of a simulated connection are the network's conditions."""
         return await self.network.connect(self.machine, host, port, factory)
 
     async def listen(self, host: str, port: int, factory: ProtocolFactory) -> Listener:

@@ -26,7 +26,7 @@ from ottla.errors import (
 )
 from ottla.hooks import Hooks
 from ottla.net import Channel, Question
-from ottla.runtime import Runtime, Timer
+from ottla.runtime import Buffers, Runtime, Timer
 from ottla.wire import DEFAULT_MAX_FRAME_SIZE, Message
 from ottla.wire.messages import ApiVersionsResponse
 
@@ -64,6 +64,7 @@ class BrokerConnection:
             max(DEFAULT_MAX_FRAME_SIZE, config.fetch_max_bytes + _HEADROOM),
             observer=self,
         )
+        self._buffers = Buffers(config.send_buffer_bytes, config.receive_buffer_bytes)
         self._versions: ApiVersions
         self.is_ready = False
         """Whether the broker's versions are known; until then only `negotiate` asks."""
@@ -78,7 +79,7 @@ class BrokerConnection:
 
     async def connect(self, runtime: Runtime, host: str, port: int) -> None:
         """Connects, and sends nothing; an OSError where nobody answers."""
-        await self._channel.connect(runtime, host, port)
+        await self._channel.connect(runtime, host, port, self._buffers)
 
     async def negotiate(self) -> None:
         """Learns what the broker speaks; before that nothing else may be asked."""
