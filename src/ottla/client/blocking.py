@@ -28,6 +28,7 @@ from ottla.client.metrics import MetricsSnapshot
 from ottla.client.partitioners import Partitioner
 from ottla.client.partitioners.function import PartitionFunction
 from ottla.client.produce.batch_delivery import BatchDelivery
+from ottla.client.produce.producer import Producer
 from ottla.client.produce.record_path import NoRoom
 from ottla.client.requests.requests import Shard
 from ottla.config import ClientConfig, ClientOptions
@@ -76,13 +77,15 @@ class Client:
         self._client._wait = self._wait
         on_fork(self)
         try:
-            self._produce, self.admin = self._driver.call(self._start())
+            self._producer, self.admin = self._driver.call(self._start())
         except BaseException:
             self._driver.close()
             raise
+        self._appends = self._producer.quick_appends
+        self._new = self._producer.new
 
-    async def _start(self) -> tuple[Callable[..., Delivery], Admin]:
-        return self._client._running().producer.produce, Admin(self._client.admin, self._driver.call)
+    async def _start(self) -> tuple[Producer, Admin]:
+        return self._client._running().producer, Admin(self._client.admin, self._driver.call)
 
     def __enter__(self) -> Self:
         return self
@@ -117,7 +120,16 @@ class Client:
             kafka.produce("orders", b"...", key=b"42", headers=[("trace", b"1")]).result(timeout=10).offset
         """
         try:
+            delivery = self._appends[topic](key, value, headers, partition, timestamp)
+        except Exception:  # noqa: BLE001  nothing was appended: the usual way opens the topic, waits, or raises this
             return self._produce(topic, value, key, headers, partition, timestamp)
+        if self._new:
+            self._producer.tell()
+        return delivery
+
+    def _produce(self, *record: Any) -> Delivery:
+        try:
+            return self._producer.produce(*record)
         except NoRoom as full:
             return self._driver.call(self._client._when_there_is_room(full))
 

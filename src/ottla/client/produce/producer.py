@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NoReturn
 
@@ -89,7 +89,7 @@ class Producer:
         self._partitioner = partitioner
         self._settings = settings = ProduceSettings.of(config, runtime.random)
         self._noted = Noted(self._clock, settings.linger)
-        self._new = self._noted.new
+        self.new = self._noted.new
         self._accumulator = self._new_accumulator(config, wait)
         self._recbufs: dict[RecordBuffer, RecBuf] = {}
         self._topics: dict[str, TopicProducer] = {}
@@ -114,8 +114,11 @@ class Producer:
         )
         # What the appending side looks into: how to append to a topic, as it is and through the record path.
         self._appends: dict[str, Append] = {}
-        self._path = RecordPath(key_serializer, value_serializer, interceptors, hooks, self._find, self._tell)
+        self._path = RecordPath(key_serializer, value_serializer, interceptors, hooks, self._find, self.tell)
         self._entries: dict[str, Append] = {} if self._path.is_needed else self._appends
+        # For a caller to whom one call per record matters: it appends, tells of what is new, and comes to `produce`
+        # with whatever goes wrong. There is nothing in it where records need the record path.
+        self.quick_appends: Mapping[str, Append] = {} if self._path.is_needed else self._appends
         self._columns = ColumnsProducer(
             settings,
             runtime,
@@ -148,7 +151,7 @@ class Producer:
             max_record_size=max(config.max_request_size, BATCH_OVERHEAD + 1),
             clock=None if native else lambda: int(self._clock.time() * 1000),
             monotonic=None if native else self._clock.monotonic,
-            wake=self._new.setdefault,
+            wake=self.new.setdefault,
             wait=wait,
             urge=self._on_urge,
         )
@@ -174,9 +177,9 @@ class Producer:
         except BufferFull as full:
             if not self._outcomes.is_space_wanted:
                 self._call(self._hurry_all)
-            elif self._new:
+            elif self.new:
                 # A batch may have become full before there was no room.
-                self._tell()
+                self.tell()
             if isinstance(full, NoRoom):
                 raise
             again = partial(self.produce, topic, value, key, headers, partition, timestamp)
@@ -185,8 +188,8 @@ class Producer:
             # Partitions may have been added; for the next record, as this one was for what is known.
             self._call(partial(self._metadata.refresh, f"a partition of {topic} is not known"))
             raise
-        if self._new:
-            self._tell()
+        if self.new:
+            self.tell()
         return delivery
 
     def produce_raw(
@@ -230,10 +233,10 @@ class Producer:
         else:
             self._wake(function)
 
-    def _tell(self) -> None:
+    def tell(self) -> None:
         """Has the loop look at what is noted, unless it is about to."""
         # Noted before the flag is looked at; the loop clears the flag before it looks at what was noted.
-        if self._is_called or not self._new:
+        if self._is_called or not self.new:
             return
         if not self._outcomes.is_space_wanted and self._noted.puts_off(self._schedule.rings_by):
             return
@@ -271,9 +274,9 @@ class Producer:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if not self._outcomes.is_space_wanted:
             self._hurry_all()
-        elif self._new:
+        elif self.new:
             # All else is hurried already.
-            self._tell()
+            self.tell()
 
         def freed() -> None:
             if not waiter.done():
@@ -354,7 +357,7 @@ class Producer:
         error = topic.on_metadata(view.topics.get(name))
         if topic.appender is not None:
             self._appends[name] = topic.appender.append
-        if self._new:
+        if self.new:
             self._attend()
         if error is not None:
             self._fail_topic(topic, error)
