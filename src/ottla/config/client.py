@@ -1,7 +1,8 @@
 """ClientConfig: every option of the client, with its default, what it may be, and one sentence about it.
 
 The defaults are those of Kafka 4.3's clients but for linger_ms and batch_size, which fit a client that batches
-natively, client_id, and the sizes of socket buffers, where a fixed one would turn off the system's own tuning. Where Kafka's producer, consumer and admin client differ, the consumer's is taken.
+natively, client_id, and the sizes of socket buffers, where a fixed one would turn off the system's own tuning. Where
+Kafka's producer, consumer and admin client differ, the consumer's is taken.
 """
 
 from __future__ import annotations

@@ -92,9 +92,7 @@ class Channel:
         await channel.connect(runtime, host, port)
         return channel
 
-    async def connect(
-        self, runtime: Runtime, host: str, port: int, buffers: Buffers | None = None
-    ) -> None:
+    async def connect(self, runtime: Runtime, host: str, port: int, buffers: Buffers | None = None) -> None:
         """What `open` does, for whoever made the channel: once, and before anything is asked."""
         await runtime.connect(host, port, lambda: self._connection, buffers or Buffers())
 
