@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ottla.broker import Cluster
+
 ROOT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
@@ -29,6 +31,14 @@ def run(program: str) -> None:
 
 
 def test_the_first_example_of_the_readme_does_what_it_says() -> None:
+    example = blocks("README.md")[0]
+    assert "localhost:9092" in example
+    with Cluster() as cluster:
+        run(example.replace("localhost:9092", cluster.bootstrap))
+        assert [record.value for record in cluster.dump("orders")] == [b"2 apples"]
+
+
+def test_the_readmes_example_of_the_cluster_does_what_it_says() -> None:
     (example,) = [block for block in blocks("README.md") if "ottla.broker" in block]
     run(example)
 
