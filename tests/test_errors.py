@@ -443,3 +443,10 @@ def test_one_except_clause_catches_everything() -> None:
     for error in (errors.DecodeError, errors.EncodeError, MissingExtraError, BrokerError, SerdeError):
         assert issubclass(error, KafkaError)
     assert issubclass(MissingExtraError, ImportError)
+
+
+def test_what_an_error_is_written_as_names_where_it_happened() -> None:
+    error = NotLeaderOrFollowerError("moved", topic="orders", partition=3)
+    assert repr(error) == "NotLeaderOrFollowerError('moved', topic='orders', partition=3)"
+    assert repr(NotLeaderOrFollowerError()) == "NotLeaderOrFollowerError()"
+    assert repr(UnknownCodeError(999, broker=1)) == "UnknownCodeError(999, broker=1)"

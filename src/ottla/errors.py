@@ -336,6 +336,16 @@ class BrokerError(KafkaError):
         text = f"{self.name}{self._where()}: {self._what()}"
         return text if self.detail is None else f"{text} {self.detail}"
 
+    def __repr__(self) -> str:
+        known = {
+            "topic": self.topic,
+            "partition": self.partition,
+            "broker": self.broker,
+            "detail": self.detail,
+        }
+        fields = [f"{name}={value!r}" for name, value in known.items() if value is not None]
+        return f"{type(self).__name__}({', '.join([*map(repr, self.args), *fields])})"
+
     def _where(self) -> str:
         places = []
         if self.topic is not None:

@@ -60,21 +60,21 @@ def test_a_mistake_in_the_usage_is_named_with_exit_code_2(arguments: list[str], 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "said", "code"),
     [
-        (["consume", "orders", "--format", "%x"], "there is no %x"),
-        (["consume", "orders", "--from", "yesterday"], "--from yesterday: expected earliest"),
-        (["consume", "orders", "-X", "fetch.min.byte=1"], "did you mean fetch.min.bytes?"),
-        (["produce", "orders", "x", "--config", "no.such.file"], "no.such.file: No such file"),
-        (["topic", "list", "-b", "localhost"], "localhost"),
+        (["consume", "orders", "--format", "%x"], "there is no %x", 2),
+        (["consume", "orders", "--from", "yesterday"], "--from yesterday: expected earliest", 2),
+        (["consume", "orders", "-X", "fetch.min.byte=1"], "did you mean fetch.min.bytes?", 2),
+        (["produce", "orders", "x", "--config", "no.such.file"], "no.such.file: No such file", 1),
+        (["topic", "list", "-b", "localhost"], "localhost", 2),
     ],
 )
-def test_an_error_is_one_line_without_a_traceback(arguments: list[str], said: str) -> None:
+def test_an_error_is_one_line_without_a_traceback(arguments: list[str], said: str, code: int) -> None:
     result = CliRunner().invoke(app, arguments)
     assert result.output.startswith("ottla: ")
     assert said in result.output
     assert result.output.count("\n") == 1
-    assert result.exit_code == 1
+    assert result.exit_code == code
 
 
 def test_debug_shows_where_an_error_arose() -> None:
@@ -84,7 +84,7 @@ def test_debug_shows_where_an_error_arose() -> None:
 
 
 def test_the_exit_code_of_a_command_is_the_programs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["consume", "orders", "--from", "yesterday"]) == 1
+    assert run(["consume", "orders", "--from", "yesterday"]) == 2
     assert run(["--help"]) == 0
     assert run(["consum"]) == 2
     capsys.readouterr()

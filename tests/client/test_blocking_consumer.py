@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 import ottla
 from ottla.broker import Cluster, drop
 from ottla.errors import ApiTimeoutError, ClientClosedError, DeserializationError
-from ottla.hooks import ConsumerInterceptor
+from ottla.hooks import ConsumerInterceptor, Hook
 
 ORDERS = ottla.TopicPartition("orders", 0)
 NUMBERS = [b"%d" % number for number in range(100)]
@@ -207,3 +207,47 @@ def test_closing_in_another_thread_ends_an_iteration_that_waits(cluster: Cluster
         thread.join(30)
         assert not thread.is_alive()
         assert len(ended) == 1
+
+
+class Sessions(Hook):
+    """Knows when the last session of the client has ended."""
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+
+    def on_session_stopped(self) -> None:
+        self.ended.set()
+
+
+def leaves(kafka: ottla.Client) -> Any:
+    for record in kafka.consume("orders", start="earliest"):
+        return record
+
+
+def leaves_batches(kafka: ottla.Client) -> Any:
+    for batch in kafka.consume_batches("orders", start="earliest"):
+        return batch
+
+
+def reads_to_the_end(kafka: ottla.Client) -> Any:
+    return list(kafka.consume("orders", start="earliest", stop="latest"))
+
+
+@pytest.mark.parametrize("reads", [leaves, leaves_batches, reads_to_the_end])
+def test_a_consumer_that_nobody_has_any_more_is_closed(
+    cluster: Cluster, reads: Callable[[ottla.Client], Any]
+) -> None:
+    cluster.seed("orders", NUMBERS)
+    sessions = Sessions()
+    with ottla.Client(cluster.bootstrap, hooks=[sessions]) as kafka:
+        assert reads(kafka)
+        assert sessions.ended.wait(30)
+
+
+def test_what_a_consumer_gave_can_be_read_when_it_is_gone(cluster: Cluster) -> None:
+    cluster.seed("orders", NUMBERS)
+    sessions = Sessions()
+    with ottla.Client(cluster.bootstrap, hooks=[sessions]) as kafka:
+        record = leaves(kafka)
+        assert sessions.ended.wait(30)
+        assert record.value == NUMBERS[0]

@@ -25,7 +25,7 @@ from ottla.errors import (
     MessageTooLargeError,
     SerializationError,
 )
-from ottla.hooks import HOOK_NAMES, ConsumerInterceptor, ProducerInterceptor, ProducerRecord
+from ottla.hooks import HOOK_NAMES, ConsumerInterceptor, Hook, ProducerInterceptor, ProducerRecord
 from ottla.wire.messages import MetadataRequest, MetadataResponse
 from tests.client.worlds import Body, World, in_simulation
 
@@ -540,16 +540,18 @@ def test_what_is_wrong_with_an_option_is_said_with_the_closest_match() -> None:
         ottla.AsyncClient("one:1", linger_ms=-5)
     with pytest.raises(ConfigurationError, match="Client"):
         ottla.AsyncClient()
-    with pytest.raises(ValueError, match="json"):
+    with pytest.raises(ConfigurationError, match="json"):
         ottla.AsyncClient("one:1", value_serializer="jsn")
-    with pytest.raises(ValueError, match="json"):
+    with pytest.raises(ConfigurationError, match="json"):
         ottla.AsyncClient("one:1", value_deserializer="jsn")
-    with pytest.raises(ValueError, match="round_robin"):
+    with pytest.raises(ConfigurationError, match="round_robin"):
         ottla.AsyncClient("one:1", partitioner="roundrobin")
     with pytest.raises(TypeError, match="no hook"):
         ottla.AsyncClient("one:1", hooks=[object()])
     with pytest.raises(ConfigurationError, match="ProducerInterceptor"):
         ottla.AsyncClient("one:1", interceptors=[object()])  # type: ignore[list-item]
+    with pytest.raises(ConfigurationError, match=r"hooks is a list: write hooks=\[...\] around"):
+        ottla.AsyncClient("one:1", hooks=Hook())  # type: ignore[arg-type]
 
 
 def test_what_is_wrong_with_a_subscription_is_said() -> None:

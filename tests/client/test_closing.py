@@ -360,3 +360,57 @@ def test_an_asynchronous_program_ends_that_never_closed_its_client() -> None:
         """)
     assert (done.returncode, done.stdout) == (0, "end\n")
     assert "Traceback" not in done.stderr
+
+
+LOST = "a client was not closed and takes records with it that are not acknowledged: 1. End with flush()"
+
+
+def test_a_program_that_ends_with_records_under_way_is_told() -> None:
+    done = program("""
+        cluster = Cluster(topics=["orders"])
+        cluster.start()
+        kafka = ottla.Client(cluster.bootstrap, linger_ms=60_000)
+        kafka.produce("orders", b"1")
+        print("end")
+        """)
+    assert (done.returncode, done.stdout) == (0, "end\n")
+    assert done.stderr.startswith(LOST)
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_asynchronous_program_that_ends_with_records_under_way_is_told() -> None:
+    done = program("""
+        cluster = Cluster(topics=["orders"])
+        cluster.start()
+
+        async def main():
+            kafka = ottla.AsyncClient(cluster.bootstrap, linger_ms=60_000)
+            await kafka.produce("orders", b"1")
+
+        asyncio.run(main())
+        cluster.close()
+        print("end")
+        """)
+    assert (done.returncode, done.stdout) == (0, "end\n")
+    assert LOST in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_nobody_is_told_of_records_that_closing_has_given_up_or_a_parent_has() -> None:
+    done = program("""
+        import os
+
+        cluster = Cluster(topics=["orders"])
+        cluster.start()
+        kafka = ottla.Client(cluster.bootstrap, linger_ms=60_000)
+        kafka.produce("orders", b"1")
+        if (child := os.fork()) == 0:
+            sys.exit()
+        os.waitpid(child, 0)
+        cluster.stop_node(1)
+        try:
+            kafka.close(timeout=0)
+        except ottla.KafkaError:
+            print("end")
+        """)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")

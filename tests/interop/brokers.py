@@ -79,7 +79,7 @@ class EmbeddedBroker(Broker):
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         # The cluster itself names those that run.
-        self._node_ids = cluster.nodes
+        self._node_ids = sorted(cluster.nodes)
 
     @property
     def bootstrap(self) -> str:

@@ -1,4 +1,4 @@
-"""The commands put together, and what all of them do about an error: one line, and exit code 1."""
+"""The commands put together, and what all of them do about an error: one line, and an exit code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import ottla.cli.produce
 import ottla.cli.topic
 from ottla.cli.failures import sentence
 from ottla.cli.options import wants_traceback
-from ottla.errors import KafkaError
+from ottla.errors import ConfigurationError, KafkaError
 
 _HELP = """Kafka from a shell: a cluster to try things on, records in and out, topics.
 
@@ -40,7 +40,8 @@ class Commands(TyperGroup):
             if wants_traceback(ctx):
                 traceback.print_exception(error)
             typer.echo(f"ottla: {sentence(error)}", err=True)
-            raise typer.Exit(1) from error
+            # A mistake in the command, as those that typer finds itself, or a failure.
+            raise typer.Exit(2 if isinstance(error, ConfigurationError) else 1) from error
 
 
 # Without rich in the help: it would double the time that `--help` takes, and fold the examples.

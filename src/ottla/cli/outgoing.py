@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from ottla.errors import KafkaError
+from ottla.errors import ConfigurationError
 
 
 class Readable(Protocol):
@@ -36,7 +36,7 @@ class Readable(Protocol):
 Render = Callable[[Readable], bytes]
 
 
-class TemplateError(KafkaError):
+class TemplateError(ConfigurationError):
     """A format that is none of the named ones and no template either."""
 
 

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from ottla.errors import KafkaError
+from ottla.errors import ConfigurationError
 
 Place = str | int | datetime
 
@@ -18,7 +18,7 @@ _FORMS: Final = (
 )
 
 
-class PlaceError(KafkaError):
+class PlaceError(ConfigurationError):
     """A place that cannot be understood; the message lists the forms."""
 
 

@@ -222,8 +222,9 @@ class Run:
         if not self._quiet or failed:
             seconds = time.monotonic() - self._began
             lost = f", {failed:,} failed" if failed else ""
+            records = "record" if self._delivered == 1 else "records"
             typer.echo(
-                f"{self._delivered:,} records ({_size(self._bytes)}) to {self._topic} in {seconds:.2f} s{lost}",
+                f"{self._delivered:,} {records} ({_size(self._bytes)}) to {self._topic} in {seconds:.2f} s{lost}",
                 err=True,
             )
 

@@ -217,6 +217,7 @@ class Client:
     def forked(self) -> None:
         """In a forked child: every call raises a ForkedError; for produce, the AsyncClient in here sees to it."""
         self._driver.forked()
+        self._appends = {}
 
 
 async def _called(function: Callable[[], _T]) -> _T:

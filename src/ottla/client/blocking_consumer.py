@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Consumer:
-    """Reads partitions directly, without a group. Ends with `close`, its `with`, or its client."""
+    """Reads partitions directly, without a group. Ends with `close`, its `with`, its client, or when nobody has it."""
 
     def __init__(self, consumer: AsyncConsumer, driver: Driver) -> None:
         self._consumer = consumer
@@ -141,6 +141,11 @@ class Consumer:
         """Stops fetching. A second call does nothing, nor does one after the client has been closed."""
         if not self._consumer.is_closed and not self._driver.is_over:
             self._driver.call(self._consumer.close())
+
+    def __del__(self) -> None:
+        # A loop that was left, or read to its `stop`: nobody can close this any more, and its connections would stay.
+        if not self._consumer.is_closed:
+            self._driver.soon(self._consumer.leave)
 
     def forked(self) -> None:
         """In a forked child: an iteration that is under way ends with its next step, with a ForkedError."""

@@ -7,9 +7,11 @@ on a running loop, and gives options their meaning.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeAlias, Unpack
+from typing import Any, Final, Literal, Self, TypeAlias, TypeVar, Unpack
+from weakref import finalize
 
 from ottla.client.admin import AsyncAdmin
 from ottla.client.consume.consumer import AsyncConsumer
@@ -22,6 +24,7 @@ from ottla.client.partitioners import DefaultPartitioner, Partitioner, as_partit
 from ottla.client.partitioners.function import PartitionFunction
 from ottla.client.parts import Parts, Wait, Wake
 from ottla.client.produce.batch_delivery import BatchDelivery
+from ottla.client.produce.producer import Producer
 from ottla.client.produce.record_path import NoRoom
 from ottla.client.requests.requests import Shard
 from ottla.client.waiting import within
@@ -32,6 +35,10 @@ from ottla.runtime import Runtime, SystemRuntime
 from ottla.serde import resolve_deserializer, resolve_serializer
 from ottla.wire import Message
 from ottla.wire.records import Delivery
+
+_T = TypeVar("_T")
+
+_logger = logging.getLogger("ottla.client")
 
 CLOSE_TIMEOUT: Final = 30.0
 """How long closing waits for records that are under way, unless it is told otherwise."""
@@ -76,13 +83,14 @@ class AsyncClient:
         self._value_deserializer = value_deserializer
         resolve_deserializer(key_deserializer, "key")
         resolve_deserializer(value_deserializer, "value")
-        self._hooks = list(hooks)
+        self._hooks = _listed("hooks", hooks)
         Hooks(self._hooks)  # a mistake in them is the caller's, here
-        self._interceptors = list(interceptors)
+        self._interceptors = _listed("interceptors", interceptors)
         _check_interceptors(self._interceptors)
         self._parts: Parts | None = None
         self._ended: KafkaError | None = None
         self._closing: asyncio.Future[None] | None = None
+        self._left: finalize[[Producer], AsyncClient] | None = None
         # How a blocking client's other threads reach the loop, and wait for it.
         self._wake: Wake | None = None
         self._later: Wake | None = None
@@ -273,6 +281,7 @@ class AsyncClient:
                 later=self._later,
                 wait=self._wait,
             )
+            self._left = finalize(self, _tell_of_lost_records, self._parts.producer)
         self._parts.check_loop()
         return self._parts
 
@@ -291,6 +300,7 @@ class AsyncClient:
             return
         self._parts.check_loop()
         self._closing = asyncio.get_running_loop().create_future()
+        self._forget_left()
         try:
             await self._parts.close(timeout)
         finally:
@@ -302,6 +312,22 @@ class AsyncClient:
         if self._parts is not None:
             self._parts.forked(self._ended)
             self._parts = None
+            self._forget_left()
+
+    def _forget_left(self) -> None:
+        if self._left is not None:
+            self._left.detach()
+            self._left = None
+
+
+def _tell_of_lost_records(producer: Producer) -> None:
+    """When a client is gone, or its program ends, and nobody has closed it: no error could tell anyone."""
+    if count := producer.buffered_records:
+        _logger.warning(
+            "a client was not closed and takes records with it that are not acknowledged: %d. End with flush() or "
+            "close(), or use the client in a `with`",
+            count,
+        )
 
 
 class _Raw:
@@ -334,6 +360,12 @@ def _partitioner(given: str | Partitioner | PartitionFunction, config: ClientCon
             adaptive=config.partitioner_adaptive_partitioning_enable,
         )
     return as_partitioner(given)
+
+
+def _listed(option: str, given: Iterable[_T]) -> list[_T]:
+    if not isinstance(given, Iterable):
+        raise ConfigurationError(f"{option} is a list: write {option}=[...] around {given!r}", option=option)
+    return list(given)
 
 
 def _check_interceptors(interceptors: Iterable[object]) -> None:

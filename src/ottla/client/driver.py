@@ -18,6 +18,7 @@ import signal
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from functools import partial
 from types import FrameType, TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -105,6 +106,16 @@ class Driver:
             self.loop.call_soon(function)
         finally:
             self._turn.release()
+
+    def soon(self, function: Callable[[], object]) -> None:
+        """Has a function called on the loop, for a finalizer: it may run anywhere, so this takes no lock.
+
+        Nothing at the end, which ends everything anyway.
+        """
+        if not self.is_over:
+            # The loop is closed in another thread, perhaps just now.
+            with suppress(RuntimeError):
+                self.loop.call_soon_threadsafe(function)
 
     def _serve(self, function: Callable[[], object]) -> None:
         """For a thread that could not run the loop. If the background does, it leaves: next time the thread can."""

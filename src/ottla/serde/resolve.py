@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final, NoReturn, TypeAlias
 from uuid import UUID
 
+from ottla.errors import ConfigurationError
 from ottla.serde.calls import (
     Deserialize,
     Serialize,
@@ -97,7 +98,11 @@ def _named(name: str, option: str) -> Serde[Any]:
         return NAMES[name]
     nearest = difflib.get_close_matches(name.lower(), NAMES, 1)
     meant = f", perhaps {nearest[0]!r} is meant" if nearest else ""
-    raise ValueError(f"there is no {option} {name!r}{meant}; the names are {', '.join(NAMES)}")
+    raise ConfigurationError(
+        f"there is no {option} {name!r}{meant}; the names are {', '.join(NAMES)}",
+        option=option.replace(" ", "_"),
+        value=name,
+    )
 
 
 def _synchronous(function: Callable[..., Any], option: str) -> Callable[..., Any]:
@@ -112,7 +117,9 @@ def _refuse_types(spec: object, method: str, option: str) -> None:
     if not isinstance(spec, type):
         return
     if spec in _TYPES:
-        raise TypeError(f"the {option} is {spec.__name__}, the type: {_TYPES[spec]} is meant, as text")
+        raise TypeError(
+            f"the {option} is {spec.__name__}, the type: {_TYPES[spec]} is meant, as text, or a function of your own"
+        )
     if hasattr(spec, method):
         raise TypeError(f"the {option} is {spec.__name__}, the class: give an instance of it")
 

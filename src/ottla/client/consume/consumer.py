@@ -415,6 +415,11 @@ class AsyncConsumer(Consumer):
         await self.end()
         self.reader.close()
 
+    def leave(self) -> None:
+        """Closes without anyone waiting for it; on the loop."""
+        if not self.is_closed:
+            self._tasks.spawn(self.close(), "close a consumer that was left")
+
     async def __aenter__(self) -> Self:
         self._check_open()
         self.begin()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from ottla.client.metrics.catalog import CATALOG, Kind
 from ottla.client.metrics.histogram import Distribution
@@ -79,7 +80,8 @@ class MetricsSnapshot(Mapping[str, Metric]):
 
     def _value(self, name: str, labels: Mapping[str, str]) -> float | Distribution | None:
         if name not in CATALOG:
-            raise KeyError(f"no metric is called {name}")
+            close = get_close_matches(name, CATALOG, 1)
+            raise KeyError(f"no metric is called {name}" + (f": did you mean {close[0]}?" if close else ""))
         metric = self._metrics.get(key_of(name, tuple(sorted(labels.items()))))
         return None if metric is None else metric.value
 

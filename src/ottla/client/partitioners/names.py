@@ -12,6 +12,7 @@ from ottla.client.partitioners.keys import ConsistentRandomPartitioner, HashPart
 from ottla.client.partitioners.least_backup import LeastBackupPartitioner
 from ottla.client.partitioners.manual import ManualPartitioner
 from ottla.client.partitioners.round_robin import RoundRobinPartitioner
+from ottla.errors import ConfigurationError
 
 __all__ = ["NAMES", "as_partitioner"]
 
@@ -37,8 +38,10 @@ def as_partitioner(option: str | Partitioner | PartitionFunction) -> Partitioner
         return option
     if isinstance(option, str):
         if option not in NAMES:
-            raise ValueError(
-                f"there is no partitioner {option!r}: it is a function or one of {', '.join(NAMES)}"
+            raise ConfigurationError(
+                f"there is no partitioner {option!r}: it is a function or one of {', '.join(NAMES)}",
+                option="partitioner",
+                value=option,
             )
         return NAMES[option]
     if callable(option):
