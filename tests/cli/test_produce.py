@@ -111,7 +111,7 @@ def test_ctrl_c_ends_reading_with_a_summary(cluster: Cluster) -> None:
         cluster.wait_for_records("orders", 1)
         code, _, errors = shell.interrupt(process)
         assert code == 130
-        assert errors.startswith(b"1 records")
+        assert errors.startswith(b"1 record (")
     assert values(cluster) == [b"one"]
 
 

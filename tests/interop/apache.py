@@ -149,8 +149,6 @@ def _settings(nodes: int) -> dict[str, str]:
         # that are only slow.
         "broker.session.timeout.ms": "5000",
         "broker.heartbeat.interval.ms": "500",
-        # Half a minute after a start, by default, retention deletes what tests have written with times of long ago.
-        "log.initial.task.delay.ms": str(60 * 60 * 1000),
         # 128 MB by default, a quarter of the heap.
         "log.cleaner.dedupe.buffer.size": str(2 * 1024 * 1024),
     }

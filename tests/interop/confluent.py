@@ -3,6 +3,7 @@
 Every call is bounded in time and raises when Kafka refuses; nothing here starts or stops a node.
 """
 
+import time
 import uuid
 from collections.abc import Iterable
 
@@ -22,6 +23,11 @@ def create_topic(
     # In a variable: an admin client that is collected takes its pending answers with it.
     admin = _admin(bootstrap)
     admin.create_topics([topic], operation_timeout=20)[name].result(timeout=30)
+    # The controller has answered; the brokers hear of it a moment later.
+    deadline = time.monotonic() + 30
+    while admin.list_topics(name, timeout=30).topics[name].error is not None:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"no broker knows {name}, which was created")
     return name
 
 

@@ -27,17 +27,21 @@ def kafka_installed(request: pytest.FixtureRequest) -> None:
         jars.ensure()
 
 
+# Half a minute after a start, by default, retention deletes what tests have written with times of long ago.
+_PATIENT = {"log.initial.task.delay.ms": str(60 * 60 * 1000)}
+
+
 @pytest.fixture(scope="session")
 def apache(kafka_installed: None) -> Iterator[ApacheKafka]:
     """Apache Kafka, one node."""
-    with ApacheKafka(nodes=1) as kafka:
+    with ApacheKafka(nodes=1, properties=_PATIENT) as kafka:
         yield kafka
 
 
 @pytest.fixture(scope="session")
 def apache3(kafka_installed: None) -> Iterator[ApacheKafka]:
     """Apache Kafka, three nodes; internal topics have three replicas, two of which must be in sync."""
-    with ApacheKafka(nodes=3) as kafka:
+    with ApacheKafka(nodes=3, properties=_PATIENT) as kafka:
         yield kafka
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Consumer:
-    """Reads partitions directly, without a group. Ends with `close`, its `with`, its client, or when nobody has it."""
+    """Reads partitions directly, without a group. Ends with `close`, its `with` or its client, or if it is let go."""
 
     def __init__(self, consumer: AsyncConsumer, driver: Driver) -> None:
         self._consumer = consumer
