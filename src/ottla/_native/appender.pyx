@@ -23,6 +23,8 @@ from ottla._native.sticky cimport Murmur2Choice, StickyChoice, murmur2_choice
 
 from _thread import RLock
 
+from ottla.errors import KafkaError
+
 cdef extern from "writer.h" nogil:
     uint8_t *write_zigzag(uint8_t *p, int64_t value)
     uint8_t *write_last_bytes(uint8_t *p, bytes_t bytes)
@@ -30,7 +32,7 @@ cdef extern from "writer.h" nogil:
 include "record_arguments.pxi"
 
 
-class NoSuchPartition(ValueError):
+class NoSuchPartition(KafkaError, ValueError):
     """A record names a partition that its topic does not have, as far as is known."""
 
 

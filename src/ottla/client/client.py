@@ -207,8 +207,9 @@ class AsyncClient:
     ) -> AsyncConsumer:
         """Reads topics: by name, by pattern (`re.compile(...)`), or single partitions (`TopicPartition`).
 
-        `start` is "earliest", "latest", an offset, a datetime or a `Timestamp`, by default `auto_offset_reset`;
-        `stop` ends the iteration: "latest" is the end as it is when reading begins.
+        `start` is "earliest", "latest", an offset, a datetime or a `Timestamp`; `stop` ends the iteration: "latest" is
+        the end as it is when reading begins. Without a start, it is "earliest" if there is a stop, else
+        `auto_offset_reset`.
 
             async for record in kafka.consume("orders", start="earliest", stop="latest"):
                 ...

@@ -80,6 +80,16 @@ def test_stops_in_the_middle_of_a_batch(run: Run) -> None:
     run(body)
 
 
+def test_a_stop_without_a_start_reads_from_the_beginning(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics={"orders": 1}) as cluster:
+            cluster.seed("orders", numbered(3))
+            async with consuming(world, cluster, "orders", stop="latest") as consumer:
+                assert [record.offset async for record in consumer] == [0, 1, 2]
+
+    run(body)
+
+
 def test_latest_means_what_comes_after_the_start(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(topics={"orders": 1}) as cluster:

@@ -85,7 +85,7 @@ class Consumer:
                 f"on_error={on_error!r}: write 'raise', 'skip' or DeadLetters(topic)", option="on_error"
             )
         now_ms = int(runtime.clock.time() * 1000)
-        begin = _first_start(config, subscription, start)
+        begin = _first_start(config, subscription, start, stop)
         self.queue = FetchQueue(wake)
         self.dead_letters = on_error if isinstance(on_error, DeadLetters) else None
         self.reader = Reader(
@@ -436,10 +436,15 @@ def _set(waiter: asyncio.Future[bool], is_ready: bool) -> None:
         waiter.set_result(is_ready)
 
 
-def _first_start(config: ClientConfig, subscription: Subscription, start: Start | None) -> Start:
+def _first_start(
+    config: ClientConfig, subscription: Subscription, start: Start | None, stop: Stop | None
+) -> Start:
     """Where partitions without a start of their own begin."""
     if start is not None:
         return start
+    if stop is not None:
+        # From the end to the end there is nothing, and nobody means that.
+        return "earliest"
     if config.auto_offset_reset != "none":
         return config.auto_offset_reset
     if subscription.partitions and None not in subscription.partitions.values() and not subscription.topics:
