@@ -207,9 +207,8 @@ class AsyncClient:
     ) -> AsyncConsumer:
         """Reads topics: by name, by pattern (`re.compile(...)`), or single partitions (`TopicPartition`).
 
-        `start` is "earliest", "latest", an offset, a datetime or a `Timestamp`; `stop` ends the iteration: "latest" is
-        the end as it is when reading begins. Without a start, it is "earliest" if there is a stop, else
-        `auto_offset_reset`.
+        `start` is "earliest", "latest", an offset, a datetime or a `Timestamp`; without it, "earliest" if there is a
+        `stop`, else `auto_offset_reset`. `stop` ends the iteration: "latest" is the end as it is when reading begins.
 
             async for record in kafka.consume("orders", start="earliest", stop="latest"):
                 ...
