@@ -46,7 +46,7 @@ async def trouble(cluster: AsyncCluster, world: World, stop: asyncio.Event) -> i
             await cluster.start_node(node)
             # Without a pause the cluster would be up for a small part of the time only: in a simulation, where
             # work takes no time, and on a busy machine, where a restart takes long.
-            await world.runtime.clock.sleep(1.5 if world.simulated else 0.3)
+            await world.runtime.clock.sleep(1.5 if world.simulated else 0.15)
         rounds += 1
         await world.runtime.clock.sleep(0.05)
     cluster.faults.clear()
@@ -93,7 +93,7 @@ def churn(count: int) -> Callable[[World], Awaitable[None]]:
             await produce(writer, world, count)
             seen = await reading
             stop.set()
-            assert await troubles > 10
+            assert await troubles >= 5, "each kind once"
             for partition in range(PARTITIONS):
                 assert numbers(seen[partition]) == list(range(partition, count, PARTITIONS))
 
