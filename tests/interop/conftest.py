@@ -4,6 +4,7 @@ The clusters are shared: a test makes topics of its own, and leaves every node r
 `broker3` runs on the embedded cluster, and on Apache Kafka where there is one (the marker `kafka`).
 """
 
+import gc
 from collections.abc import Iterator
 
 import pytest
