@@ -27,7 +27,7 @@ class Deadline:
         """Seconds that remain; 0 afterwards."""
         return max(0.0, self._end - self._clock.monotonic())
 
-    async def bound(self, work: Coroutine[Any, Any, _T]) -> _T:
+    async def bound(self, work: Coroutine[Any, Any, _T] | asyncio.Future[_T]) -> _T:
         """The result of `work`, which is cancelled when time is up; DeadlinePassed then."""
         task = asyncio.ensure_future(work)
         passed = False

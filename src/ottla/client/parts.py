@@ -80,7 +80,7 @@ class Parts:
             wake=wake,
             wait=wait,
         )
-        self.requests = Requests(config, runtime, self._brokers, self.metadata, self._tasks)
+        self.requests = Requests(config, runtime, self._brokers, self.metadata)
         self.admin = AsyncAdmin(self.requests, self.metadata, config, runtime)
         self._telemetry = Telemetry(config, runtime, self._brokers, self._tasks, self.metrics)
         self._consumers: dict[AsyncConsumer, int] = {}

@@ -35,6 +35,6 @@ def asker(world: World, cluster: AsyncCluster | str, **options: Any) -> Asker:
     parts = world.parts(cluster, **options)
     metadata = Metadata(parts.config, parts.runtime, parts.hooks, parts.brokers, parts.tasks)
     metadata.start()
-    requests = Requests(parts.config, parts.runtime, parts.brokers, metadata, parts.tasks)
+    requests = Requests(parts.config, parts.runtime, parts.brokers, metadata)
     admin = AsyncAdmin(requests, metadata, parts.config, parts.runtime)
     return Asker(requests, admin, metadata, parts.brokers)

@@ -21,7 +21,6 @@ from ottla.client.metadata import Metadata
 from ottla.client.requests.asking import NOBODY, Answer, Asking
 from ottla.client.requests.routing import Place, Routing, Trail
 from ottla.client.requests.sharding import Destination, Key, Route, in_newest_shape, route_of
-from ottla.client.tasks import Tasks
 from ottla.config import ClientConfig
 from ottla.errors import (
     ApiTimeoutError,
@@ -103,12 +102,9 @@ class Requests:
     >>> shards = await requests.fan_out(DescribeLogDirsRequest())        # doctest: +SKIP
     """
 
-    def __init__(
-        self, config: ClientConfig, runtime: Runtime, brokers: Brokers, metadata: Metadata, tasks: Tasks
-    ) -> None:
+    def __init__(self, config: ClientConfig, runtime: Runtime, brokers: Brokers, metadata: Metadata) -> None:
         self._config = config
         self._runtime = runtime
-        self._tasks = tasks
         self._asking = Asking(config, brokers)
         self._routing = Routing(self._asking, metadata)
         self._backoff = Backoff(
