@@ -226,3 +226,19 @@ def test_without_room_nothing_is_appended_and_later_it_is() -> None:
     assert len(all_values_of(records)) == count
     topic.append(None, b"last")
     assert all_values_of(records) == [b"last"]
+
+
+def test_a_topic_that_becomes_smaller_while_a_choice_is_made_does_not_disturb_it() -> None:
+    class Shrinking(TopicPartitioner):
+        def choose(self, key: bytes | None, value: bytes | None, size: int, load: Load) -> int:
+            topic.update(idle(8))
+            return load.partitions - 1
+
+        def on_new_batch(self, partition: int) -> bool:
+            return False
+
+    records = accumulator(500)
+    topic = appender(records, Shrinking(), load=16)
+    topic.append(None, b"1")
+    topic.append(None, b"2")
+    assert values_of(records) == {15: [b"1"], 7: [b"2"]}

@@ -24,7 +24,7 @@ cdef class TopicAppender:
 
     cdef int recognise(self, object partitioner) except -1
     cdef Delivery place(self, record *one, object key, object value, object partition, int how)
-    cdef int64_t named(self, object partition) except -1
+    cdef int64_t named(self, object partition, int64_t partitions) except -1
     cdef RecordBuffer buffer_of(self, int64_t partition)
     cdef Delivery place_by_key(self, record *one, int how)
     cdef Delivery go_on(self, record *one, int how)

@@ -105,7 +105,7 @@ cdef class TopicAppender:
         # Before any choice: a record that can never be sent is no part of a run.
         check_size(self.settings, one)
         if partition is not None:
-            return self.buffer_of(self.named(partition)).put(one, how | OPENS)
+            return self.buffer_of(self.named(partition, self.partition_count)).put(one, how | OPENS)
         if self.by_key and one.key.length >= 0:
             return self.place_by_key(one, how)
         if self.sticky is not None:
@@ -114,13 +114,13 @@ cdef class TopicAppender:
             delivery = self.deliberate(one, key, value, how)
         return delivery
 
-    cdef int64_t named(self, object partition) except -1:
+    cdef int64_t named(self, object partition, int64_t partitions) except -1:
         if not isinstance(partition, int):
             raise TypeError(f"partition must be an int or None, not {type(partition).__name__}")
-        if not 0 <= partition < self.partition_count:
+        if not 0 <= partition < partitions:
             raise NoSuchPartition(
                 f"there is no partition {partition} of topic {self.topic!r}, which has partitions 0 to "
-                f"{self.partition_count - 1}"
+                f"{partitions - 1}"
             )
         return partition
 
@@ -177,9 +177,16 @@ cdef class TopicAppender:
         return delivery
 
     cdef int64_t choose(self, object key, object value, int64_t size) except -1:
+        cdef object load, available, chosen
+        cdef int64_t partitions
+        # The choice runs Python, during which the topic may shrink: it is judged by what it was made from.
+        with cython.critical_section(self):
+            load, available, partitions = self.load, self.available, self.partition_count
         if self.sticky is not None:
-            return self.named(self.sticky.choose_from(size, self.load, self.available, self.partition_count))
-        return self.named(self.partitioner.choose(as_bytes(key), as_bytes(value), size, self.load))
+            chosen = self.sticky.choose_from(size, load, available, partitions)
+        else:
+            chosen = self.partitioner.choose(as_bytes(key), as_bytes(value), size, load)
+        return self.named(chosen, partitions)
 
     cdef bint on_new_batch(self, int64_t partition) except? -1:
         if self.sticky is not None:
