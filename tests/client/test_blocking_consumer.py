@@ -64,6 +64,18 @@ def test_poll_gives_what_is_there_and_means_its_timeout(cluster: Cluster, kafka:
             consumer.poll(max_records=0)
 
 
+def test_parts_are_decoded_records_up_to_the_stop_and_silence_is_an_error(
+    cluster: Cluster, kafka: ottla.Client
+) -> None:
+    cluster.seed("orders", [b"%d" % number for number in range(10)])
+    start = {ORDERS: 2}
+    parts = list(kafka.consume(start, stop=7).parts())
+    assert [record.offset for records, rows in parts for record in list(records)[:rows]] == [2, 3, 4, 5, 6]
+    silent = kafka.consume({ORDERS: 10}).parts(timeout=0.05)
+    with pytest.raises(ApiTimeoutError, match=r"nothing could be read for 0\.05 s"):
+        next(silent)
+
+
 def test_pause_seek_and_lag_work_from_the_thread_that_reads(cluster: Cluster, kafka: ottla.Client) -> None:
     cluster.seed("orders", NUMBERS)
     with kafka.consume("orders", start="earliest") as consumer:

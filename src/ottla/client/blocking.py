@@ -13,7 +13,7 @@ rest is done on a loop that is run by whoever waits for it (driver.py).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
@@ -137,6 +137,10 @@ class Client:
         """Hands all rows of a table over to be sent: anything that exports Arrow (pyarrow, polars, ...)."""
         return self._driver.call(self._client.produce_batch(topic, table, partition=partition))
 
+    def produce_batches(self, tables: Mapping[str, Any]) -> dict[str, BatchDelivery]:
+        """`produce_batch` for several topics: those that are new are looked up, or created, all at once."""
+        return self._driver.call(self._client.produce_batches(tables))
+
     def flush(self, timeout: float | None = None) -> None:
         """Returns when everything produced so far is delivered; a DeliveryError says that some of it failed."""
         self._driver.call(self._client.flush(timeout))
@@ -204,6 +208,11 @@ class Client:
     def metrics(self) -> MetricsSnapshot:
         """What the client has done and how long it took, at this moment."""
         return self._driver.call(_called(self._client.metrics))
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be done with it any more: closed, or of the process that this one was forked from."""
+        return self._driver.is_over
 
     def close(self, timeout: float = CLOSE_TIMEOUT) -> None:
         """Delivers what is buffered, for at most `timeout` seconds, and ends everything."""

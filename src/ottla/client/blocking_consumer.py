@@ -18,10 +18,12 @@ from ottla.client.consume.starts import Start
 from ottla.client.driver import Driver
 from ottla.client.forks import on_fork
 from ottla.client.topic_partition import TopicPartition
-from ottla.errors import CorruptBatchError, DeserializationError, KafkaError
+from ottla.errors import ApiTimeoutError, CorruptBatchError, DeserializationError, KafkaError
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from ottla.wire.records import Records
 
 
 class Consumer:
@@ -57,6 +59,24 @@ class Consumer:
                 yield batch
             elif not self._more(None):
                 return
+
+    def parts(self, timeout: float | None = None) -> Iterator[tuple[Records, int]]:
+        """Each part that was fetched, decoded, and how many of its records lie before the stop: perhaps none.
+
+        For those who want other columns than `batches` gives. An ApiTimeoutError says that nothing came for
+        `timeout` seconds; the iteration is then over.
+        """
+        while True:
+            self._driver.check()
+            part = self._reader.part()
+            if part is not None:
+                yield part
+                continue
+            deadline = None if timeout is None else self._consumer.now() + timeout
+            if not self._more(deadline):
+                if self._reader.is_finished:
+                    return
+                raise ApiTimeoutError(f"nothing could be read for {timeout:g} s")
 
     def poll(self, max_records: int | None = None, timeout: float | None = None) -> list[Any]:
         """What is there, up to `max_records` (default max_poll_records); waits up to `timeout` for the first.

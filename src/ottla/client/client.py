@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeAlias, TypeVar, Unpack
 from weakref import finalize
@@ -180,6 +180,15 @@ class AsyncClient:
         buffer is full, for at most `max_block_ms` at a time; await what comes back for all rows to be delivered.
         """
         return await self._running().producer.produce_batch(topic, table, partition=partition)
+
+    async def produce_batches(self, tables: Mapping[str, Any]) -> dict[str, BatchDelivery]:
+        """`produce_batch` for several topics: those that are new are looked up, or created, all at once.
+
+        If one of them cannot be handed over, that is raised, and those before it are under way.
+        """
+        producer = self._running().producer
+        producer.expect(tables)
+        return {topic: await producer.produce_batch(topic, table) for topic, table in tables.items()}
 
     async def flush(self, timeout: float | None = None) -> None:
         """Sends everything produced so far, and returns when all of it is delivered.

@@ -143,3 +143,14 @@ def test_a_step_from_the_wrong_state_is_a_bug_that_shows(step: str) -> None:
     it = cursor(None)
     with pytest.raises(RuntimeError, match="should be"):
         getattr(it, step)()
+
+
+def test_asks_for_no_more_than_what_lies_before_the_stop() -> None:
+    it, most = cursor(), 8 * 1024 * 1024
+    assert it.fetch_bytes(most) == most
+    it.stop = 100
+    assert it.fetch_bytes(most) == 1024 * 1024
+    it.stop = 40_000
+    assert 1024 * 1024 < it.fetch_bytes(most) < most
+    it.measure(1024 * 1000, 1000)
+    assert it.fetch_bytes(most) == most

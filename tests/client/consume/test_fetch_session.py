@@ -9,7 +9,7 @@ ID = Uuid(b"0123456789abcdef")
 
 
 def wanted(partition: int, offset: int = 0) -> Wanted:
-    return Wanted("orders", ID, partition, offset, 1, -1)
+    return Wanted("orders", ID, partition, offset, 1, -1, 1024)
 
 
 def begun() -> FetchSession:

@@ -35,14 +35,22 @@ def fetched(data: bytes, offset: int = 0, **options: Any) -> FetchedPartition:
 
 def test_the_headers_tell_where_the_next_fetch_begins() -> None:
     data = stored(0, b"a", b"b") + stored(10, b"c", epoch=5)
-    assert span(data) == (11, 5, 3)
+    assert span(data) == (11, 5, 3, len(data))
 
 
 def test_a_batch_that_is_cut_off_does_not_count() -> None:
     first = stored(0, b"a", b"b")
-    assert span(first + stored(2, b"c")[:-1]) == (2, 4, 2)
+    assert span(first + stored(2, b"c")[:-1])[:3] == (2, 4, 2)
     assert span(first[:-1]).next_offset == -1
     assert span(b"").next_offset == -1
+
+
+def test_what_lies_behind_the_stop_is_not_wanted_and_the_stop_is_reached_where_nothing_is_before_it() -> None:
+    first, last = stored(0, b"a", b"b"), stored(10, b"c", b"d")
+    assert span(first + last, 11) == (12, 4, 4, len(first + last))
+    assert span(first + last, 10) == (10, 4, 2, len(first))
+    assert span(first + last, 5) == (5, 4, 2, len(first))
+    assert span(last, 5) == (5, -1, 0, 0)
 
 
 def test_records_end_before_a_damaged_batch_which_raises_when_it_is_the_first() -> None:

@@ -41,5 +41,10 @@ def test_new_batches_leave_no_partition_out() -> None:
     assert [buffers.append(900) for _ in range(8)] == [0, 1, 2, 3, 0, 1, 2, 3]
 
 
-def test_columns_are_placed_row_by_row() -> None:
-    assert RoundRobinPartitioner().columns_mode() is ColumnsMode.BY_ROW
+def test_columns_are_placed_all_at_once_as_if_one_by_one() -> None:
+    assert RoundRobinPartitioner().columns_mode() is ColumnsMode.IN_TURN
+    topic, same = topic_of(RoundRobinPartitioner()), topic_of(RoundRobinPartitioner())
+    load = FixedLoad(5, available=(1, 3, 4))
+    for count in (0, 1, 7, 2, 3):
+        assert list(topic.turns(count, load)) == [unkeyed(same, load) for _ in range(count)]
+    assert unkeyed(topic, load) == unkeyed(same, load)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import pytest
 
 from ottla.broker.faults import drop, error
+from ottla.client.partitioners import crc32_partition
 from ottla.errors import (
     ApiTimeoutError,
     BufferFullError,
@@ -280,13 +281,67 @@ def test_a_partitioner_that_looks_at_records_gets_every_row(run: Run) -> None:
     async def body(world: World) -> None:
         async with (
             world.cluster(1, topics={"orders": 3}) as cluster,
+            producing(world, cluster, partitioner="consistent_random") as rig,
+        ):
+            keys = arrow.array(numbered(9), arrow.binary())
+            with pytest.warns(RuntimeWarning, match="partitioner"):
+                await (await rig.producer.produce_batch("orders", table_of(9, key=keys)))
+            for partition in range(3):
+                expected = [key for key in numbered(9) if crc32_partition(key, 3) == partition]
+                assert values(cluster, "orders", partition) == expected
+
+    run(body)
+
+
+def test_round_robin_places_whole_columns_and_one_table_goes_on_where_the_last_ended(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with (
+            world.cluster(1, topics={"orders": 3}) as cluster,
             producing(world, cluster, partitioner="round_robin") as rig,
         ):
-            await rig.producer.produce("orders", b"known", partition=0)
-            with pytest.warns(RuntimeWarning, match="partitioner"):
-                await (await rig.producer.produce_batch("orders", table_of(9)))
-            counts = [len(values(cluster, "orders", number)) for number in range(3)]
-            assert sorted(counts) == [3, 3, 4]
+            keys = arrow.array([b"same"] * 4, arrow.binary())
+            await (await rig.producer.produce_batch("orders", table_of(4, key=keys)))
+            await (await rig.producer.produce_batch("orders", {"name": table_of(2).column(0)}))
+            assert [values(cluster, "orders", number) for number in range(3)] == [
+                [b"0", b"3"],
+                [b"1", b"0"],
+                [b"2", b"1"],
+            ]
+
+    run(body)
+
+
+def test_round_robin_leaves_alone_the_rows_that_name_their_partition(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with (
+            world.cluster(1, topics={"orders": 3}) as cluster,
+            producing(world, cluster, partitioner="round_robin") as rig,
+        ):
+            named = table_of(4, partition=arrow.array([None, 2, None, 2], arrow.int32()))
+            await (await rig.producer.produce_batch("orders", named))
+            all_named = table_of(1, partition=arrow.array([2], arrow.int32()))
+            await (await rig.producer.produce_batch("orders", all_named))
+            await (await rig.producer.produce_batch("orders", table_of(1), partition=1))
+            assert [values(cluster, "orders", number) for number in range(3)] == [
+                [b"0"],
+                [b"2", b"0"],
+                [b"1", b"3", b"0"],
+            ]
+
+    run(body)
+
+
+def test_a_row_may_name_a_partition_that_there_is_only_since_a_moment(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(1, topics={"orders": 1}) as cluster, producing(world, cluster) as rig:
+            await (await rig.producer.produce_batch("orders", table_of(1)))
+            named = table_of(2, partition=arrow.array([2, 0], arrow.int32()))
+            with pytest.raises(ValueError, match="partition 2, but there are only 1"):
+                await rig.producer.produce_batch("orders", named)
+            await cluster.delete_topic("orders")
+            await cluster.create_topic("orders", 3)
+            await (await rig.producer.produce_batch("orders", named))
+            assert values(cluster, "orders", 2) == [b"0"]
 
     run(body)
 

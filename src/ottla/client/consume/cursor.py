@@ -31,6 +31,12 @@ NOBODY: Final = -1
 """The leader of a partition that has none."""
 UNKNOWN: Final = -1
 
+_GUESSED_SIZE: Final = 128.0
+"""Bytes that an offset takes, before anything was seen: a small record in a batch of many."""
+_MARGIN: Final = 1.25
+_LEAST_FETCH: Final = 1024 * 1024
+"""Kafka's own default: to ask twice costs more than to receive this."""
+
 
 class State(Enum):
     UNSET = "unset"
@@ -46,6 +52,7 @@ class Cursor:
     """One partition's."""
 
     __slots__ = (
+        "_bytes_per_offset",
         "_retry_as",
         "attempts",
         "began_at",
@@ -94,6 +101,7 @@ class Cursor:
         self.not_before = 0.0
         self.attempts = 0
         self._retry_as = State.USABLE
+        self._bytes_per_offset = _GUESSED_SIZE
 
     def __repr__(self) -> str:
         return f"Cursor({self.tp} {self.state.value} at {self.offset}, leader {self.leader})"
@@ -216,6 +224,19 @@ class Cursor:
     def _free(self) -> None:
         reached = self.stop is not None and self.offset >= self.stop
         self.state = State.DONE if reached else State.USABLE
+
+    # How much
+
+    def measure(self, size: int, offsets: int) -> None:
+        """So many bytes held so many offsets: what comes next is taken to be like that."""
+        self._bytes_per_offset = size / offsets
+
+    def fetch_bytes(self, most: int) -> int:
+        """How much to ask for: no more than what lies before the stop, as far as that can be told."""
+        if self.stop is None:
+            return most
+        expected = int((self.stop - self.offset) * self._bytes_per_offset * _MARGIN)
+        return min(most, max(_LEAST_FETCH, expected))
 
     # Errors
 

@@ -56,14 +56,14 @@ def _part(
     session: Session, node_id: int, cursor: Cursor, data: FetchResponse.PartitionData
 ) -> FetchedPartition | None:
     assert data.records is not None
-    next_offset, epoch, _ = span(data.records)
+    next_offset, epoch, _, size = span(data.records, cursor.stop)
     if next_offset <= cursor.offset:
         session.fail(cursor, _unreadable(cursor, len(data.records)))
         return None
     aborted = [(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()]
     part = FetchedPartition(
         cursor.tp,
-        data.records,
+        data.records[:size],
         offset=cursor.offset,
         epoch_before=cursor.last_consumed_epoch,
         next_offset=next_offset,
@@ -77,6 +77,7 @@ def _part(
         read_at=session.now(),
         check_crc=session.config.check_crcs,
     )
+    cursor.measure(size, next_offset - cursor.offset)
     cursor.buffer(next_offset, epoch)
     return part
 

@@ -35,6 +35,7 @@ class Wanted(NamedTuple):
     offset: int
     leader_epoch: int
     last_fetched_epoch: int
+    max_bytes: int
 
     @property
     def key(self) -> tuple[str, Uuid, int]:

@@ -40,10 +40,12 @@ class Span(NamedTuple):
     epoch: int
     """The leader epoch of that batch, -1 if it has none."""
     records: int
+    size: int
+    """How much of the bytes is wanted: all of them, or those up to the first batch behind the stop."""
 
 
-def span(data: Buffer) -> Span:
-    """From header to header; a batch that is cut off at the end does not count."""
+def span(data: Buffer, stop: int | None = None) -> Span:
+    """From header to header; a batch that is cut off at the end does not count, nor do those from `stop` on."""
     position, size = 0, len(data)
     next_offset, epoch, records = -1, -1, 0
     while size - position >= _OLD_HEADER:
@@ -52,6 +54,9 @@ def span(data: Buffer) -> Span:
         is_old = data[position + _MAGIC_AT] < _MAGIC
         if end > size or end - position < (_OLD_HEADER if is_old else _HEADER):
             break
+        if stop is not None and base >= stop and not is_old:
+            # Whatever lies before the stop has been here, also if there is nothing right before it.
+            return Span(max(next_offset, stop), epoch, records, position)
         if is_old:
             next_offset, epoch, count = base + 1, -1, 1
         else:
@@ -60,7 +65,7 @@ def span(data: Buffer) -> Span:
             (count,) = _COUNT.unpack_from(data, position + _COUNT_AT)
         records += count
         position = end
-    return Span(next_offset, epoch, records)
+    return Span(next_offset, epoch, records, size)
 
 
 class FetchedPartition:
@@ -211,13 +216,4 @@ class FetchedPartition:
 
 def wanted(records: Records, stop: int | None) -> int:
     """How many of the records lie before `stop`."""
-    if stop is None:
-        return len(records)
-    low, high = 0, len(records)
-    while low < high:
-        middle = (low + high) // 2
-        if records[middle].offset < stop:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return len(records) if stop is None else records.position_of(stop)

@@ -144,15 +144,20 @@ class Reader:
 
         Deserializers and interceptors see records, not columns: keys and values are as they were fetched.
         """
-        while (part := self._current or self._take()) is not None:
-            self._settle()
-            records = self._decode(part)
-            rows = wanted(records, part.stop) if part.is_cut else len(records)
+        while (opened := self._open_whole()) is not None:
+            records, rows = opened
             batch = to_arrow(records) if rows else None
             self._end_part()
             if batch is not None:
                 return batch if rows == len(records) else batch.slice(0, rows)
         return None
+
+    def part(self) -> tuple[Records, int] | None:
+        """As `batch`, but as records, and how many of them lie before the stop; perhaps none."""
+        opened = self._open_whole()
+        if opened is not None:
+            self._end_part()
+        return opened
 
     def skip(self, error: DeserializationError) -> None:
         """Goes on behind the record that raised."""
@@ -304,9 +309,19 @@ class Reader:
         self.iterator = found
         return found
 
+    def _open_whole(self) -> tuple[Records, int] | None:
+        part = self._current or self._take()
+        if part is None:
+            return None
+        self._settle()
+        records = self._decode(part)
+        return records, wanted(records, part.stop) if part.is_cut else len(records)
+
     def _decode(self, part: FetchedPartition) -> Records:
         records = part.records(self._positions[part.tp])
-        self._behind = records.next_offset
+        # Read whole, it leads to its end: nothing may lie between its last batch and the stop.
+        is_whole = records.bytes_read == len(part.data)
+        self._behind = part.end if is_whole else records.next_offset
         return records
 
     def _settle(self) -> None:

@@ -155,6 +155,7 @@ class Source:
             cursor.offset,
             cursor.leader_epoch,
             cursor.last_consumed_epoch if is_checked else -1,
+            cursor.fetch_bytes(self._session.config.max_partition_fetch_bytes),
         )
 
     def _request(self, plan: Plan, *, waits: bool = True) -> FetchRequest:
@@ -171,7 +172,7 @@ class Source:
                     current_leader_epoch=each.leader_epoch,
                     fetch_offset=each.offset,
                     last_fetched_epoch=each.last_fetched_epoch,
-                    partition_max_bytes=config.max_partition_fetch_bytes,
+                    partition_max_bytes=each.max_bytes,
                 )
             )
         return FetchRequest(

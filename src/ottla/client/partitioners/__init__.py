@@ -15,7 +15,7 @@ asked. Nothing here reads a clock, waits, or knows a broker: what is going on co
 | `default`           | murmur2 of the key          | by load, about a batch each | `BY_KEY`      |
 | `hash`              | murmur2 of the key          | at random, batch by batch   | `BY_KEY`      |
 | `consistent_random` | CRC-32 of the key           | at random, batch by batch   | `BY_ROW`      |
-| `round_robin`       | each to the next partition  | the same                    | `BY_ROW`      |
+| `round_robin`       | each to the next partition  | the same                    | `IN_TURN`     |
 | `least_backup`      | where the fewest bytes wait | the same                    | `ONE`         |
 | `manual`            | an error                    | an error                    | `NAMED`       |
 | a function          | what it says, checked       | the same                    | `BY_ROW`      |

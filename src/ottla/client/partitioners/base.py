@@ -48,6 +48,9 @@ class ColumnsMode(Enum):
     ONE = "one"
     """Keys do not matter: one choice per call, for all rows."""
 
+    IN_TURN = "in_turn"
+    """Neither keys nor sizes matter: `turns` fills the column `partition`, for all rows of a call at once."""
+
     BY_ROW = "by_row"
     """The native hash does not apply: `choose` for each row fills the column `partition`."""
 
@@ -70,6 +73,13 @@ class TopicPartitioner(ABC):
         The second choice is final. That a batch ends is the moment at which a change of partition costs nothing.
         """
         return False
+
+    def turns(self, count: int, load: Load) -> Sequence[int]:
+        """The partitions of so many records in a row, as `choose` would give them one by one; for `IN_TURN`.
+
+        A sequence that is a buffer of C ints is taken as it is.
+        """
+        return [self.choose(None, None, 0, load) for _ in range(count)]
 
 
 class Partitioner(ABC):

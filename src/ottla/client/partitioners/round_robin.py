@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ class RoundRobinPartitioner(Partitioner):
         return _RoundRobinTopic()
 
     def columns_mode(self) -> ColumnsMode:
-        return ColumnsMode.BY_ROW
+        return ColumnsMode.IN_TURN
 
 
 class _RoundRobinTopic(TopicPartitioner):
@@ -39,3 +40,13 @@ class _RoundRobinTopic(TopicPartitioner):
         place = bisect_right(options, self._last)
         self._last = options[place if place < len(options) else 0]
         return self._last
+
+    def turns(self, count: int, load: Load) -> array[int]:
+        options = candidates(load)
+        place = bisect_right(options, self._last)
+        circle = array("i", [*options[place:], *options[:place]])
+        rounds, rest = divmod(count, len(circle))
+        chosen = circle * rounds + circle[:rest]
+        if chosen:
+            self._last = chosen[-1]
+        return chosen

@@ -21,8 +21,9 @@ from ottla.client.produce.batch_delivery import BatchDelivery
 from ottla.client.produce.record_path import NoRoom, RecordPath
 from ottla.client.produce.schedule import DrainSchedule
 from ottla.client.produce.settings import ProduceSettings
-from ottla.client.produce.table_slices import named_columns, rows_of, slices
+from ottla.client.produce.table_slices import has_column, named_columns, rows_of, slices
 from ottla.client.produce.topic import TopicProducer
+from ottla.client.produce.turns import in_turn
 from ottla.client.waiting import within
 from ottla.errors import BufferFullError
 from ottla.hooks import ProducerRecord
@@ -49,6 +50,7 @@ class ColumnsProducer:
         mode: ColumnsMode,
         schedule: DrainSchedule,
         space: Callable[[], Any],
+        ask_again: Callable[[str], Awaitable[object]],
         wait: Callable[[Any, float | None], object] | None,
     ) -> None:
         self._settings = settings
@@ -58,6 +60,7 @@ class ColumnsProducer:
         self._mode = mode
         self._schedule = schedule
         self._space = space
+        self._ask_again = ask_again
         self._wait = wait
         self._slice_bytes = max(1, min(_MOST_SLICE, settings.buffer_memory // _SHARE))
         most = settings.max_buffered_records
@@ -84,6 +87,7 @@ class ColumnsProducer:
         except BaseException as error:
             # The receipt is nobody's: but what has gone out already must find it whole.
             delivery.complete(error)
+            error.add_note(f"the table was for topic {topic}")
             raise
         delivery.complete()
         return delivery
@@ -99,14 +103,21 @@ class ColumnsProducer:
         partition: int | None,
         timestamp: int | None,
     ) -> None:
-        unkeyed = self._unkeyed(topic, part) if partition is None else partition
+        one = partition is not None
+        if self._mode is ColumnsMode.IN_TURN and not one:
+            part = in_turn(part, lambda rows: topic.partitioner.turns(rows, topic.load))
+        unkeyed = partition if one else self._unkeyed(topic, part)
         now = int(self._clock.time() * 1000) if timestamp is None else timestamp
         batches = None
         while batches is None:
             try:
-                batches = self._encode(topic, part, again, unkeyed, now, partition is not None)
+                batches = self._encode(topic, part, again, unkeyed, now, one)
             except BufferFull as full:
                 await self._room(full)
+            except ValueError:
+                # A row names a partition that there is not; or there is, and metadata is older.
+                if not again or not has_column(part, "partition") or not await self._grown(topic):
+                    raise
         opened_at = self._clock.monotonic()
         for encoded in batches:
             batch = ProducerBatch(encoded, opened_at)
@@ -133,7 +144,7 @@ class ColumnsProducer:
 
     def _unkeyed(self, topic: TopicProducer, part: Any) -> int | None:
         """The partition of rows without one: one choice, made like that of a record that opens a batch."""
-        if self._mode is ColumnsMode.NAMED:
+        if self._mode in (ColumnsMode.NAMED, ColumnsMode.IN_TURN):
             return None
         size = min(self._slice_bytes, int(getattr(part, "nbytes", self._settings.max_batch_bytes)))
         chosen = topic.partitioner.choose(None, None, size, topic.load)
@@ -151,6 +162,12 @@ class ColumnsProducer:
                 f"raise {limit} or max_block_ms, or produce less at a time",
                 limit=limit,
             ) from full
+
+    async def _grown(self, topic: TopicProducer) -> bool:
+        """Asks once more how many partitions there are; whether they have become more."""
+        known = topic.load.partitions
+        await self._ask_again(topic.name)
+        return topic.load.partitions > known
 
     # Row by row
 

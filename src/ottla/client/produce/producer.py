@@ -40,12 +40,7 @@ from ottla.client.produce.topic import UNKNOWN_TOPIC, TopicParts, TopicProducer
 from ottla.client.tasks import Tasks
 from ottla.client.waiting import within
 from ottla.config import ClientConfig
-from ottla.errors import (
-    AbortedError,
-    ApiTimeoutError,
-    ClientClosedError,
-    KafkaError,
-)
+from ottla.errors import AbortedError, ApiTimeoutError, ClientClosedError, KafkaError
 from ottla.hooks import Hooks, ProducerInterceptor
 from ottla.runtime import Runtime, SystemClock, Timer
 from ottla.serde.calls import Serialize
@@ -127,6 +122,7 @@ class Producer:
             partitioner.columns_mode(),
             self._schedule,
             self.space,
+            lambda topic: metadata.fresh([topic], max_age=0),
             wait,
         )
         self._idle = IdleTopics(self._clock, settings.max_idle, self._topics, self._forget)
@@ -263,6 +259,11 @@ class Producer:
     def buffered_bytes(self) -> int:
         """The memory that they take."""
         return self._accumulator.used_bytes
+
+    def expect(self, topics: Iterable[str]) -> None:
+        """Asks for those of which nothing is known, all at once."""
+        for topic in topics:
+            self._find(topic)
 
     # Back-pressure and tables: the loop
 

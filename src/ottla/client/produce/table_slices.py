@@ -29,6 +29,12 @@ def named_columns(table: Any) -> Any:
     return table
 
 
+def has_column(table: Any, name: str) -> bool:
+    """As far as a slice of a table tells: pyarrow's have `column_names`, those of polars `columns`."""
+    names = getattr(table, "column_names", None) or getattr(table, "columns", None)
+    return isinstance(names, list) and name in names
+
+
 def slices(table: Any, most_bytes: int, most_rows: int | None = None) -> Iterator[tuple[Any, bool]]:
     """Slices of about so many bytes and at most so many rows, and whether they can be read more than once.
 
