@@ -161,4 +161,67 @@ def test_columns_and_records_come_from_the_same_scan() -> None:
 
 def test_columns_are_made_of_records() -> None:
     with pytest.raises(TypeError):
-        Columns(None, "ms")  # type: ignore[arg-type]
+        Columns(None, None, 0, 0)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("names", [["value"], ["offset", "key"], ["headers", "timestampType", "topic"], []])
+def test_only_the_columns_that_are_wanted_are_made_in_their_order(names: list[str]) -> None:
+    written = random_records(100)
+    batch = pa.record_batch(decode(encode_batch(build_batch(written))).columns(names=names))
+    assert batch.schema.names == names
+    assert batch.num_rows == 100
+    if names:
+        assert batch.to_pylist() == [{name: row[name] for name in names} for row in as_rows(written)]
+
+
+@pytest.mark.parametrize(("first", "count"), [(0, 100), (0, 1), (13, 50), (99, 1), (100, 0), (40, None)])
+def test_rows_can_be_chosen(first: int, count: int | None) -> None:
+    written = random_records(100)
+    columns = decode(encode_batch(build_batch(written))).columns(first=first, count=count)
+    end = 100 if count is None else first + count
+    assert pa.record_batch(columns).to_pylist() == as_rows(written)[first:end]
+
+
+def test_with_nullable_every_field_may_be_null_and_no_headers_are_null() -> None:
+    written = random_records(100)
+    for records in (written, [OracleRecord(0, NOW, value=b"no headers at all")]):
+        batch = pa.record_batch(decode(encode_batch(build_batch(records))).columns(nullable=True))
+        item = batch.schema.field("headers").type.value_field
+        assert all(field.nullable for field in [*batch.schema, item, *item.type])
+        batch.validate(full=True)
+        expected = as_rows(records)
+        for row in expected:
+            row["headers"] = row["headers"] or None
+        assert batch.to_pylist() == expected
+
+
+@pytest.mark.parametrize("names", [["nonesuch"], ["key", "key"]])
+def test_columns_that_there_are_not_are_refused_with_those_there_are(names: list[str]) -> None:
+    records = decode(encode_batch(build_batch(random_records(1))))
+    with pytest.raises(
+        ValueError, match="key, value, topic, partition, offset, timestamp, timestampType, headers"
+    ):
+        records.columns(names=names)
+
+
+@pytest.mark.parametrize(("first", "count"), [(-1, 1), (0, 11), (11, 0), (5, -1), (3, 8)])
+def test_rows_that_there_are_not_are_refused(first: int, count: int) -> None:
+    records = decode(encode_batch(build_batch(random_records(10))))
+    with pytest.raises(IndexError, match="of 10"):
+        records.columns(first=first, count=count)
+
+
+def test_records_are_taken_up_to_a_number_and_a_size() -> None:
+    written = [OracleRecord(offset, NOW, key=b"k", value=b"x" * 9) for offset in range(10)]
+    records = decode(encode_batch(build_batch(written)))
+    assert records.fitting(0, most=4, bytes=1000) == 4
+    assert records.fitting(8, most=4, bytes=1000) == 2
+    assert records.fitting(0, most=10, bytes=30) == 3
+    assert records.fitting(0, most=10, bytes=1) == 1
+    assert records.fitting(10, most=10, bytes=30) == records.fitting(11, most=10, bytes=30) == 0
+
+
+def test_the_position_of_an_offset_is_that_of_the_first_record_not_before_it() -> None:
+    written = [OracleRecord(offset, NOW, value=b"x") for offset in (5, 6, 9)]
+    records = decode(encode_batch(build_batch(written)))
+    assert [records.position_of(offset) for offset in (0, 5, 6, 7, 9, 10)] == [0, 0, 1, 2, 2, 3]

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CHILDREN = 8, MOST_BUFFERS = 3 };
+enum { MOST_CHILDREN = COLUMN_COUNT, MOST_BUFFERS = 3 };
 
 /* A node with room for its children. Children are separate allocations, as they may outlive their parent. */
 struct array_private {
@@ -51,29 +51,46 @@ static int make_schema(struct ArrowSchema *out, const char *format, const char *
     return 0;
 }
 
-int arrow_export_schema(struct ArrowSchema *out, const char *timestamp_format)
+static int make_headers_schema(struct ArrowSchema *out, int64_t flags)
 {
-    struct ArrowSchema root, *headers;
-    if (make_schema(&root, "+s", "", 0, 8) < 0)
+    if (make_schema(out, "+l", "headers", flags, 1) < 0)
         return -1;
-    struct ArrowSchema **child = root.children;
-    if (make_schema(child[0], "z", "key", ARROW_FLAG_NULLABLE, 0) < 0
-        || make_schema(child[1], "z", "value", ARROW_FLAG_NULLABLE, 0) < 0
-        || make_schema(child[2], "u", "topic", 0, 0) < 0 || make_schema(child[3], "i", "partition", 0, 0) < 0
-        || make_schema(child[4], "l", "offset", 0, 0) < 0
-        || make_schema(child[5], timestamp_format, "timestamp", 0, 0) < 0
-        || make_schema(child[6], "i", "timestampType", 0, 0) < 0
-        || make_schema(child[7], "+l", "headers", 0, 1) < 0)
-        goto no_memory;
-    headers = child[7]->children[0];
-    if (make_schema(headers, "+s", "item", 0, 2) < 0 || make_schema(headers->children[0], "u", "key", 0, 0) < 0
-        || make_schema(headers->children[1], "z", "value", ARROW_FLAG_NULLABLE, 0) < 0)
-        goto no_memory;
+    struct ArrowSchema *pair = out->children[0];
+    if (make_schema(pair, "+s", "element", flags, 2) < 0 || make_schema(pair->children[0], "u", "key", flags, 0) < 0
+        || make_schema(pair->children[1], "z", "value", ARROW_FLAG_NULLABLE, 0) < 0)
+        return -1; /* whoever owns the root releases what has been made */
+    return 0;
+}
+
+static int make_column_schema(struct ArrowSchema *out, enum column column, const struct layout *layout)
+{
+    int64_t flags = layout->nullable ? ARROW_FLAG_NULLABLE : 0;
+    switch (column) {
+    case COLUMN_KEY: return make_schema(out, "z", "key", ARROW_FLAG_NULLABLE, 0);
+    case COLUMN_VALUE: return make_schema(out, "z", "value", ARROW_FLAG_NULLABLE, 0);
+    case COLUMN_TOPIC: return make_schema(out, "u", "topic", flags, 0);
+    case COLUMN_PARTITION: return make_schema(out, "i", "partition", flags, 0);
+    case COLUMN_OFFSET: return make_schema(out, "l", "offset", flags, 0);
+    case COLUMN_TIMESTAMP: return make_schema(out, layout->timestamp_format, "timestamp", flags, 0);
+    case COLUMN_TIMESTAMP_TYPE: return make_schema(out, "i", "timestampType", flags, 0);
+    case COLUMN_HEADERS: return make_headers_schema(out, flags);
+    case COLUMN_COUNT: break;
+    }
+    return -1;
+}
+
+int arrow_export_schema(struct ArrowSchema *out, const struct layout *layout)
+{
+    struct ArrowSchema root;
+    if (make_schema(&root, "+s", "", 0, layout->count) < 0)
+        return -1;
+    for (int i = 0; i < layout->count; i++)
+        if (make_column_schema(root.children[i], layout->order[i], layout) < 0) {
+            release_schema(&root);
+            return -1;
+        }
     *out = root;
     return 0;
-no_memory:
-    release_schema(&root);
-    return -1;
 }
 
 static void drop_owner(PyObject *owner)
@@ -143,33 +160,49 @@ static int make_numbers(struct ArrowArray *out, const void *numbers, int64_t len
     return 0;
 }
 
-int arrow_export_columns(struct ArrowArray *out, const struct columns *columns, int64_t rows, int64_t headers,
-                         PyObject *owner)
+static int make_headers(struct ArrowArray *out, const struct columns *columns, int nullable, int64_t rows,
+                        int64_t headers, PyObject *owner)
 {
-    struct ArrowArray root, *pairs;
-    if (make_array(&root, rows, 0, 1, 8, owner) < 0)
+    int64_t null_count = nullable ? columns->header_null_count : 0;
+    if (make_array(out, rows, null_count, 2, 1, owner) < 0)
         return -1;
-    struct ArrowArray **child = root.children;
-    if (make_binary(child[0], &columns->key, rows, owner) < 0
-        || make_binary(child[1], &columns->value, rows, owner) < 0
-        || make_binary(child[2], &columns->topic, rows, owner) < 0
-        || make_numbers(child[3], columns->partition, rows, owner) < 0
-        || make_numbers(child[4], columns->offset, rows, owner) < 0
-        || make_numbers(child[5], columns->timestamp, rows, owner) < 0
-        || make_numbers(child[6], columns->timestamp_type, rows, owner) < 0
-        || make_array(child[7], rows, 0, 2, 1, owner) < 0)
-        goto no_memory;
-    child[7]->buffers[1] = columns->header_offsets;
-    pairs = child[7]->children[0];
+    out->buffers[0] = null_count > 0 ? columns->header_validity : NULL;
+    out->buffers[1] = columns->header_offsets;
+    struct ArrowArray *pairs = out->children[0];
     if (make_array(pairs, headers, 0, 1, 2, owner) < 0
         || make_binary(pairs->children[0], &columns->header_key, headers, owner) < 0
         || make_binary(pairs->children[1], &columns->header_value, headers, owner) < 0)
-        goto no_memory;
+        return -1; /* whoever owns the root releases what has been made */
+    return 0;
+}
+
+int arrow_export_columns(struct ArrowArray *out, const struct columns *columns, const struct layout *layout,
+                         int64_t rows, int64_t headers, PyObject *owner)
+{
+    struct ArrowArray root;
+    if (make_array(&root, rows, 0, 1, layout->count, owner) < 0)
+        return -1;
+    for (int i = 0; i < layout->count; i++) {
+        struct ArrowArray *child = root.children[i];
+        int made = -1;
+        switch (layout->order[i]) {
+        case COLUMN_KEY: made = make_binary(child, &columns->key, rows, owner); break;
+        case COLUMN_VALUE: made = make_binary(child, &columns->value, rows, owner); break;
+        case COLUMN_TOPIC: made = make_binary(child, &columns->topic, rows, owner); break;
+        case COLUMN_PARTITION: made = make_numbers(child, columns->partition, rows, owner); break;
+        case COLUMN_OFFSET: made = make_numbers(child, columns->offset, rows, owner); break;
+        case COLUMN_TIMESTAMP: made = make_numbers(child, columns->timestamp, rows, owner); break;
+        case COLUMN_TIMESTAMP_TYPE: made = make_numbers(child, columns->timestamp_type, rows, owner); break;
+        case COLUMN_HEADERS: made = make_headers(child, columns, layout->nullable, rows, headers, owner); break;
+        case COLUMN_COUNT: break;
+        }
+        if (made < 0) {
+            release_array(&root);
+            return -1;
+        }
+    }
     *out = root;
     return 0;
-no_memory:
-    release_array(&root);
-    return -1;
 }
 
 void arrow_schema_capsule_free(PyObject *capsule)

@@ -10,9 +10,9 @@
 #include "columns.h"
 
 /* Both return -1 when there is no memory; `out` is then untouched. */
-int arrow_export_schema(struct ArrowSchema *out, const char *timestamp_format);
-int arrow_export_columns(struct ArrowArray *out, const struct columns *columns, int64_t rows, int64_t headers,
-                         PyObject *owner);
+int arrow_export_schema(struct ArrowSchema *out, const struct layout *layout);
+int arrow_export_columns(struct ArrowArray *out, const struct columns *columns, const struct layout *layout,
+                         int64_t rows, int64_t headers, PyObject *owner);
 
 /* Destructors for the capsules that carry them: release what nobody took. */
 void arrow_schema_capsule_free(PyObject *capsule);

@@ -90,10 +90,25 @@ cdef extern from "scan.h" nogil:
                                const uint8_t **value, int32_t *value_length)
 
 cdef extern from "columns.h" nogil:
+    cdef enum column:
+        COLUMN_COUNT
+    cdef struct layout:
+        column order[8]
+        int count
+        int64_t timestamp_factor
+        const char *timestamp_format
+        int nullable
+    cdef struct run:
+        size_t count
+        size_t key_bytes
+        size_t value_bytes
+        size_t header_count
     cdef struct columns:
         pass
-    size_t columns_place(const scan *s, size_t topic_length, uint8_t *block, columns *out)
-    void columns_fill(const scan *s, const char *topic, size_t topic_length, int32_t partition, int64_t factor,
+    void columns_measure(const scan *s, size_t first, size_t count, int with_headers, run *out)
+    size_t columns_fit(const scan *s, size_t first, size_t most, size_t bytes)
+    size_t columns_place(const run *r, const layout *l, size_t topic_length, uint8_t *block, columns *out)
+    void columns_fill(const run *r, const layout *l, const char *topic, size_t topic_length, int32_t partition,
                       columns *out)
 
 cdef extern from "arrow_export.h":
@@ -101,8 +116,9 @@ cdef extern from "arrow_export.h":
         pass
     cdef struct ArrowArray:
         pass
-    int arrow_export_schema(ArrowSchema *out, const char *timestamp_format)
-    int arrow_export_columns(ArrowArray *out, const columns *c, int64_t rows, int64_t headers, object owner)
+    int arrow_export_schema(ArrowSchema *out, const layout *l)
+    int arrow_export_columns(ArrowArray *out, const columns *c, const layout *l, int64_t rows, int64_t headers,
+                             object owner)
     void arrow_schema_capsule_free(object capsule) noexcept
     void arrow_array_capsule_free(object capsule) noexcept
 
@@ -270,12 +286,80 @@ cdef class Records:
         """How much of the field was read; the rest is a truncated batch, or one that is damaged."""
         return self._scan.position
 
-    def columns(self, *, timestamp_unit="ms"):
-        """The records as Arrow columns: an object with `__arrow_c_array__`."""
-        return Columns(self, timestamp_unit)
+    def columns(self, *, timestamp_unit="ms", names=None, nullable=False, first=0, count=None):
+        """The records as Arrow columns: an object with `__arrow_c_array__`.
+
+        `names` are the columns that are wanted, in their order; others cost nothing. `first` and `count` choose
+        rows. With `nullable` every field may be null, and a record without headers has null for an empty list.
+        """
+        if count is None:
+            count = max(0, len(self) - first)
+        if first < 0 or count < 0 or first + count > len(self):
+            raise IndexError(f"rows {first} to {first + count} of {len(self)}")
+        return Columns(self, _layout(timestamp_unit, names, nullable), first, count)
+
+    def fitting(self, size_t first, *, size_t most, size_t bytes):
+        """How many records from `first` on are no more than `most`, with keys and values of up to `bytes` bytes.
+
+        One at least, however large it is; 0 at the end.
+        """
+        return columns_fit(&self._scan, first, most, bytes) if first < self._scan.count else 0
+
+    def position_of(self, int64_t offset):
+        """The index of the first record at `offset` or behind it."""
+        cdef size_t low = 0, high = self._scan.count, middle
+        while low < high:
+            middle = (low + high) // 2
+            if self._scan.records[middle].offset < offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
 
 cdef dict _UNITS = {"ms": (1, b"tsm:UTC"), "us": (1000, b"tsu:UTC"), "ns": (1000000, b"tsn:UTC")}
+# In the order of enum column.
+cdef tuple _NAMES = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+cdef dict _LAYOUTS = {}
+
+
+@cython.final
+cdef class Layout:
+    """Which columns, and how: checked once, kept for every batch."""
+
+    cdef layout _layout
+    cdef bint _has_headers
+
+
+cdef Layout _layout(timestamp_unit, names, nullable):
+    asked = (timestamp_unit, None if names is None else tuple(names), bool(nullable))
+    found = _LAYOUTS.get(asked)
+    if found is not None:
+        return found
+    made = _make_layout(timestamp_unit, asked[1], nullable)
+    if len(_LAYOUTS) < 64:
+        _LAYOUTS[asked] = made
+    return made
+
+
+cdef Layout _make_layout(timestamp_unit, tuple names, bint nullable):
+    if timestamp_unit not in _UNITS:
+        raise ValueError(f"timestamp_unit must be one of {', '.join(_UNITS)}, not {timestamp_unit!r}")
+    if names is None:
+        names = _NAMES
+    unknown = [name for name in names if name not in _NAMES]
+    if unknown or len(set(names)) < len(names):
+        raise ValueError(f"names must be some of {', '.join(_NAMES)}, each once, not {names!r}")
+    cdef Layout made = Layout.__new__(Layout)
+    cdef bytes timestamp_format
+    made._layout.timestamp_factor, timestamp_format = _UNITS[timestamp_unit]
+    made._layout.timestamp_format = timestamp_format  # one of _UNITS, which stay
+    made._layout.nullable = nullable
+    made._has_headers = "headers" in names
+    for name in names:
+        made._layout.order[made._layout.count] = <column> <int> _NAMES.index(name)
+        made._layout.count += 1
+    return made
 
 
 @cython.final
@@ -284,36 +368,34 @@ cdef class Columns:
 
     cdef Memory _block
     cdef columns _columns
-    cdef bytes _timestamp_format
+    cdef Layout _layout
     cdef readonly int64_t num_rows
     cdef int64_t _headers
 
-    def __init__(self, Records records not None, timestamp_unit):
-        if timestamp_unit not in _UNITS:
-            raise ValueError(f"timestamp_unit must be one of {', '.join(_UNITS)}, not {timestamp_unit!r}")
-        cdef int64_t factor
-        factor, self._timestamp_format = _UNITS[timestamp_unit]
+    def __init__(self, Records records not None, Layout layout not None, size_t first, size_t count):
+        self._layout = layout
         cdef bytes topic = records.topic.encode()
         cdef const char *name = topic
         cdef size_t name_length = len(topic)
-        cdef scan *s = &records._scan
-        cdef int32_t partition = records.partition
-        cdef size_t size = columns_place(s, name_length, NULL, &self._columns)
-        if max(s.key_bytes, s.value_bytes, s.count * name_length) > MOST_COLUMN_BYTES:
+        cdef run taken
+        columns_measure(&records._scan, first, count, layout._has_headers, &taken)
+        if max(taken.key_bytes, taken.value_bytes, taken.count * name_length) > MOST_COLUMN_BYTES:
             raise DecodeError(f"{records.topic}: more than 2 GiB in one column: fetch less at a time")
+        cdef size_t size = columns_place(&taken, &layout._layout, name_length, NULL, &self._columns)
         self._block = take(size)
-        columns_place(s, name_length, self._block.data, &self._columns)
-        self.num_rows = <int64_t> s.count
-        self._headers = <int64_t> s.header_count
+        columns_place(&taken, &layout._layout, name_length, self._block.data, &self._columns)
+        self.num_rows = <int64_t> taken.count
+        self._headers = <int64_t> taken.header_count
+        cdef int32_t partition = records.partition
         if size > LARGE:
             with nogil:
-                columns_fill(s, name, name_length, partition, factor, &self._columns)
+                columns_fill(&taken, &layout._layout, name, name_length, partition, &self._columns)
         else:
-            columns_fill(s, name, name_length, partition, factor, &self._columns)
+            columns_fill(&taken, &layout._layout, name, name_length, partition, &self._columns)
 
     def __arrow_c_schema__(self):
         cdef ArrowSchema *schema = <ArrowSchema *> malloc(sizeof(ArrowSchema))
-        if schema == NULL or arrow_export_schema(schema, self._timestamp_format) < 0:
+        if schema == NULL or arrow_export_schema(schema, &self._layout._layout) < 0:
             free(schema)
             raise MemoryError
         return PyCapsule_New(schema, "arrow_schema", <capsule_destructor> arrow_schema_capsule_free)
@@ -322,7 +404,7 @@ cdef class Columns:
         """The Arrow PyCapsule interface. `requested_schema` is a wish, and this one is not granted."""
         cdef ArrowArray *array = <ArrowArray *> malloc(sizeof(ArrowArray))
         if array == NULL or arrow_export_columns(
-            array, &self._columns, self.num_rows, self._headers, self._block
+            array, &self._columns, &self._layout._layout, self.num_rows, self._headers, self._block
         ) < 0:
             free(array)
             raise MemoryError

@@ -1,0 +1,334 @@
+#include "json_node.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_VALUES = 64, FIRST_BYTES = 4096 };
+
+/* A node's parts of the schema: what is in the format, without its children. */
+static int read_format(struct json_node *node, const char *format)
+{
+    static const struct {
+        const char *format;
+        enum json_kind kind;
+        uint8_t width;
+    } FORMATS[] = {
+        {"b", JSON_BOOLEAN, 0},   {"c", JSON_INT8, 1},   {"s", JSON_INT16, 2},  {"i", JSON_INT32, 4},
+        {"l", JSON_INT64, 8},     {"f", JSON_FLOAT, 4},  {"g", JSON_DOUBLE, 8}, {"u", JSON_STRING, 0},
+        {"z", JSON_BINARY, 0},    {"tdD", JSON_DATE, 4}, {"+l", JSON_LIST, 0},  {"+m", JSON_MAP, 0},
+        {"+s", JSON_STRUCT, 0},   {"tsu:UTC", JSON_TIMESTAMP, 8}, {"tsu:", JSON_TIMESTAMP_NTZ, 8},
+    };
+    for (size_t i = 0; i < sizeof FORMATS / sizeof *FORMATS; i++)
+        if (strcmp(format, FORMATS[i].format) == 0) {
+            node->kind = FORMATS[i].kind;
+            node->width = FORMATS[i].width;
+            return 0;
+        }
+    if (strncmp(format, "d:", 2) == 0) {
+        char *end;
+        long precision = strtol(format + 2, &end, 10);
+        long scale = *end == ',' ? strtol(end + 1, &end, 10) : -1;
+        if (*end != 0 || precision < 1 || precision > 38 || scale < 0 || scale > precision)
+            return -2;
+        node->kind = JSON_DECIMAL;
+        node->width = 16;
+        node->precision = (uint8_t)precision;
+        node->scale = (uint8_t)scale;
+        return 0;
+    }
+    return -2;
+}
+
+static int is_plain(const char *name, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if ((uint8_t)name[i] < 0x20 || name[i] == '"' || name[i] == '\'' || name[i] == '\\')
+            return 0;
+    return 1;
+}
+
+static int has_offsets(const struct json_node *node)
+{
+    return node->kind == JSON_STRING || node->kind == JSON_BINARY || node->kind == JSON_LIST
+           || node->kind == JSON_MAP;
+}
+
+/* Lists have one child, maps one struct of two, which is what Arrow prescribes. */
+static int children_fit(const struct json_node *node, const struct ArrowSchema *schema)
+{
+    if (node->kind == JSON_STRUCT)
+        return schema->n_children < INT32_MAX;
+    if (node->kind == JSON_MAP)
+        return schema->n_children == 1 && schema->children[0]->n_children == 2
+               && strcmp(schema->children[0]->format, "+s") == 0
+               && strcmp(schema->children[0]->children[0]->format, "u") == 0;
+    return schema->n_children == (node->kind == JSON_LIST);
+}
+
+int json_node_make(struct json_node *node, const struct ArrowSchema *schema, int depth)
+{
+    memset(node, 0, sizeof *node);
+    if (depth > JSON_MOST_NESTING || schema->dictionary != NULL || read_format(node, schema->format) < 0
+        || !children_fit(node, schema))
+        return -2;
+    node->name = schema->name == NULL ? "" : schema->name;
+    node->name_length = strlen(node->name);
+    node->is_plain = (uint8_t)is_plain(node->name, node->name_length);
+    if (schema->n_children > 0) {
+        node->children = calloc((size_t)schema->n_children, sizeof *node->children);
+        if (node->children == NULL)
+            return -1;
+    }
+    for (int64_t i = 0; i < schema->n_children; i++) {
+        int made = json_node_make(&node->children[i], schema->children[i], depth + 1);
+        if (made < 0) {
+            json_node_free(node);
+            return made;
+        }
+        node->child_count++;
+    }
+    return 0;
+}
+
+static void free_buffers(struct json_node *node)
+{
+    free(node->validity);
+    free(node->offsets);
+    free(node->data);
+    node->validity = node->data = NULL;
+    node->offsets = NULL;
+    node->length = node->capacity = node->data_capacity = 0;
+}
+
+void json_node_free(struct json_node *node)
+{
+    for (int i = 0; i < node->child_count; i++)
+        json_node_free(&node->children[i]);
+    free(node->children);
+    node->children = NULL;
+    node->child_count = 0;
+    free_buffers(node);
+}
+
+/* Grows one buffer; the old one stays where there is no memory. */
+static int grow(void *buffer, size_t size)
+{
+    void **at = buffer;
+    void *grown = realloc(*at, size);
+    if (grown == NULL)
+        return -1;
+    *at = grown;
+    return 0;
+}
+
+static size_t bits(int64_t values)
+{
+    return (size_t)(values + 7) / 8;
+}
+
+int json_node_reserve(struct json_node *node, int64_t values)
+{
+    if (values <= node->capacity)
+        return 0;
+    int64_t capacity = node->capacity * 2 > FIRST_VALUES ? node->capacity * 2 : FIRST_VALUES;
+    if (capacity < values)
+        capacity = values;
+    if (node->validity != NULL && grow(&node->validity, bits(capacity)) < 0)
+        return -1;
+    if (has_offsets(node)) {
+        int fresh = node->offsets == NULL;
+        if (grow(&node->offsets, (size_t)(capacity + 1) * sizeof *node->offsets) < 0)
+            return -1;
+        if (fresh)
+            node->offsets[0] = 0;
+    } else if (node->width > 0) {
+        if (grow(&node->data, (size_t)capacity * node->width) < 0)
+            return -1;
+    } else if (node->kind == JSON_BOOLEAN) {
+        if (grow(&node->data, bits(capacity)) < 0)
+            return -1;
+    }
+    node->capacity = capacity;
+    return 0;
+}
+
+int json_node_reserve_columns(struct json_node *node, int64_t values)
+{
+    if (json_node_reserve(node, values) < 0)
+        return -1;
+    for (int i = 0; node->kind == JSON_STRUCT && i < node->child_count; i++)
+        if (json_node_reserve_columns(&node->children[i], values) < 0)
+            return -1;
+    return 0;
+}
+
+int json_node_reserve_bytes(struct json_node *node, int64_t bytes)
+{
+    if (bytes <= node->data_capacity)
+        return 0;
+    int64_t capacity = node->data_capacity * 2 > FIRST_BYTES ? node->data_capacity * 2 : FIRST_BYTES;
+    if (capacity < bytes)
+        capacity = bytes;
+    if (grow(&node->data, (size_t)capacity) < 0)
+        return -1;
+    node->data_capacity = capacity;
+    return 0;
+}
+
+static int make_validity(struct json_node *node)
+{
+    node->validity = malloc(bits(node->capacity));
+    if (node->validity == NULL)
+        return -1;
+    memset(node->validity, 0xff, bits(node->capacity));
+    return 0;
+}
+
+/* What stands under a null is nobody's business, but it is not left to chance. */
+static void clear_value(struct json_node *node)
+{
+    if (node->width > 0)
+        memset(node->data + node->length * node->width, 0, node->width);
+    else if (node->kind == JSON_BOOLEAN)
+        node->data[node->length / 8] &= (uint8_t) ~(1u << (node->length % 8));
+    else if (has_offsets(node))
+        node->offsets[node->length + 1] = node->offsets[node->length];
+}
+
+int json_node_append_null(struct json_node *node)
+{
+    if (json_node_room(node) < 0 || (node->validity == NULL && make_validity(node) < 0))
+        return -1;
+    if (node->kind == JSON_STRUCT)
+        for (int i = 0; i < node->child_count; i++)
+            if (json_node_append_null(&node->children[i]) < 0)
+                return -1;
+    clear_value(node);
+    node->validity[node->length / 8] &= (uint8_t) ~(1u << (node->length % 8));
+    node->length++;
+    return 0;
+}
+
+int json_node_append_bytes(struct json_node *node, const uint8_t *bytes, size_t length)
+{
+    if (json_node_room(node) < 0)
+        return -1;
+    int32_t at = node->offsets[node->length];
+    if (at + (int64_t)length > node->data_capacity && json_node_reserve_bytes(node, at + (int64_t)length) < 0)
+        return -1;
+    if (length > 0)
+        memcpy(node->data + at, bytes, length);
+    node->offsets[node->length + 1] = at + (int32_t)length;
+    json_node_set_valid(node);
+    return 0;
+}
+
+int json_node_append_parent(struct json_node *node)
+{
+    if (json_node_room(node) < 0)
+        return -1;
+    if (has_offsets(node))
+        node->offsets[node->length + 1] = (int32_t)node->children[0].length;
+    json_node_set_valid(node);
+    return 0;
+}
+
+void json_node_truncate(struct json_node *node, int64_t length)
+{
+    if (node->length > length)
+        node->length = length;
+    /* Children may be ahead of their parent: it is appended when all of it has been read. */
+    if (node->kind == JSON_STRUCT)
+        for (int i = 0; i < node->child_count; i++)
+            json_node_truncate(&node->children[i], node->length);
+    else if (node->child_count > 0)
+        json_node_truncate(&node->children[0], node->offsets == NULL ? 0 : node->offsets[node->length]);
+}
+
+struct array_private {
+    const void *buffers[3];
+    void *owned[3];
+    struct ArrowArray **children;
+};
+
+static void release_array(struct ArrowArray *array)
+{
+    struct array_private *private = array->private_data;
+    for (int64_t i = 0; i < array->n_children; i++) {
+        if (private->children[i]->release != NULL)
+            private->children[i]->release(private->children[i]);
+        free(private->children[i]);
+    }
+    for (int i = 0; i < 3; i++)
+        free(private->owned[i]);
+    free(private->children);
+    free(private);
+    array->release = NULL;
+}
+
+static int64_t count_nulls(const struct json_node *node)
+{
+    int64_t valid = 0;
+    if (node->validity == NULL)
+        return 0;
+    for (int64_t i = 0; i < node->length / 8; i++)
+        valid += __builtin_popcount(node->validity[i]);
+    if (node->length % 8 != 0)
+        valid += __builtin_popcount(node->validity[node->length / 8] & ((1u << (node->length % 8)) - 1));
+    return node->length - valid;
+}
+
+/* The array with its buffers, which are its own from here on, and no children yet. */
+static int export_buffers(struct json_node *node, struct ArrowArray *out)
+{
+    static const uint64_t NOTHING = 0;
+    struct array_private *private = calloc(1, sizeof *private);
+    if (private == NULL)
+        return -1;
+    *out = (struct ArrowArray){.length = node->length,
+                               .null_count = count_nulls(node),
+                               .buffers = private->buffers,
+                               .release = release_array,
+                               .private_data = private};
+    private->owned[0] = node->validity;
+    private->buffers[0] = out->null_count > 0 ? node->validity : NULL;
+    out->n_buffers = 1;
+    if (has_offsets(node)) {
+        private->owned[1] = node->offsets;
+        private->buffers[1] = node->offsets == NULL ? (const void *)&NOTHING : node->offsets;
+        out->n_buffers = 2;
+    }
+    if (node->kind != JSON_STRUCT && node->kind != JSON_LIST && node->kind != JSON_MAP) {
+        private->owned[2] = node->data;
+        private->buffers[out->n_buffers++] = node->data == NULL ? (const void *)&NOTHING : node->data;
+    }
+    node->validity = node->data = NULL;
+    node->offsets = NULL;
+    free_buffers(node);
+    return 0;
+}
+
+int json_node_export(struct json_node *node, struct ArrowArray *out)
+{
+    struct ArrowArray array;
+    if (export_buffers(node, &array) < 0)
+        return -1;
+    struct array_private *private = array.private_data;
+    private->children = calloc((size_t)node->child_count + 1, sizeof *private->children);
+    array.children = private->children;
+    for (int i = 0; private->children != NULL && i < node->child_count; i++) {
+        struct ArrowArray *child = calloc(1, sizeof *child);
+        if (child == NULL || json_node_export(&node->children[i], child) < 0) {
+            free(child);
+            break;
+        }
+        private->children[i] = child;
+        array.n_children++;
+    }
+    if (array.n_children < node->child_count || private->children == NULL) {
+        release_array(&array);
+        return -1;
+    }
+    *out = array;
+    return 0;
+}
