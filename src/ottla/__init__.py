@@ -3,6 +3,7 @@
 They are imported when they are first used: `import ottla` in a Spark worker that only decodes costs nothing more.
 """
 
+from ottla._version import __version__
 from ottla.errors import KafkaError
 
 # The name that type checkers take for true: importing `typing` would take longer than this whole file.
@@ -29,8 +30,6 @@ __all__ = [
     "TopicPartition",
     "__version__",
 ]
-
-__version__ = "0.1.0.dev0"
 
 _PLACES = {
     "AsyncClient": "ottla.client.client",

@@ -11,6 +11,7 @@ from tests.architecture.source import Violation
 BESIDE_THE_TREE = {
     "architecture": "the rules for the sources as a whole",
     "bench": "bench/",
+    "demo": "demo/",
     "docs": "docs/",
     "interop": "clients and brokers that nobody here wrote",
     "oracle": "slow, plain codecs that the fast ones are checked against",

@@ -1,0 +1,103 @@
+"""Values to columns: what an executor does with each batch of values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from ottla._native.json_columns import read_json
+from ottla.spark.values.malformed import Malformed, Where, failure, raw_bytes
+from ottla.spark.values.options import ValueOptions
+from ottla.spark.values.types import arrow_schema
+
+Columns = dict[str, pa.Array]
+
+
+class Decoder(Protocol):
+    """From an array of binary: the columns that were wanted, in their order, and which rows to keep (None: all)."""
+
+    def __call__(self, values: pa.Array, where: Where) -> tuple[list[pa.Array], pa.BooleanArray | None]: ...
+
+
+def decoder(options: ValueOptions, wanted: Sequence[str]) -> Decoder:
+    """What decodes values into those of `options.fields()` that are wanted.
+
+    A value is malformed where a wanted column cannot be read; what stands in others is checked for syntax only.
+    """
+    reader = _StringReader() if options.format == "string" else _JsonReader(options, wanted)
+    return _Decoder(options, tuple(wanted), reader)
+
+
+class _Reader(Protocol):
+    def read(self, values: pa.Array) -> tuple[Columns, Malformed | None]: ...
+
+
+class _Decoder:
+    """What a reader found, and what is to be done about the malformed."""
+
+    def __init__(self, options: ValueOptions, wanted: tuple[str, ...], reader: _Reader) -> None:
+        self._options = options
+        self._wanted = wanted
+        self._reader = reader
+
+    def __call__(self, values: pa.Array, where: Where) -> tuple[list[pa.Array], pa.BooleanArray | None]:
+        columns, malformed = self._reader.read(values)
+        keep = None
+        if malformed is not None and self._options.malformed == "fail":
+            raise failure(malformed, values, where, self._options)
+        if malformed is not None and self._options.malformed == "drop":
+            keep = malformed.kept()
+        if self._options.malformed == "column" and self._options.malformed_column in self._wanted:
+            columns[self._options.malformed_column] = raw_bytes(malformed, values)
+        return [columns[name] for name in self._wanted], keep
+
+
+class _JsonReader:
+    def __init__(self, options: ValueOptions, wanted: Sequence[str]) -> None:
+        fields = options.schema.fields if options.schema is not None else []
+        self._nested = options.nested
+        if not self._nested:
+            fields = [field for field in fields if field.name in wanted]
+        self._schema = arrow_schema(fields)
+
+    def read(self, values: pa.Array) -> tuple[Columns, Malformed | None]:
+        found = read_json(self._schema, values)
+        structs = pa.array(found)
+        malformed = None
+        if found.malformed is not None and found.problem is not None:
+            rows = _booleans(found.malformed, len(values))
+            malformed = Malformed(rows, found.first_malformed, found.problem)
+        if self._nested:
+            return {"value": structs}, malformed
+        return {name: structs.field(index) for index, name in enumerate(self._schema.names)}, malformed
+
+
+def _booleans(bits: bytes, length: int) -> pa.BooleanArray:
+    return pa.BooleanArray.from_buffers(pa.bool_(), length, [None, pa.py_buffer(bits)])
+
+
+class _StringReader:
+    """Strings are the bytes themselves, once they are known to be UTF-8."""
+
+    def read(self, values: pa.Array) -> tuple[Columns, Malformed | None]:
+        try:
+            return {"value": values.cast(pa.string())}, None
+        except pa.ArrowInvalid:
+            return self._read_each(values)
+
+    def _read_each(self, values: pa.Array) -> tuple[Columns, Malformed | None]:
+        texts: list[str | None] = []
+        wrong: list[bool] = []
+        problems: list[str] = []
+        for value in values.to_pylist():
+            try:
+                texts.append(None if value is None else value.decode())
+                wrong.append(False)
+            except UnicodeDecodeError as error:
+                texts.append(None)
+                wrong.append(True)
+                problems.append(f"it is not UTF-8 ({error.reason}), at byte {error.start}")
+        rows = pa.array(wrong, pa.bool_())
+        return {"value": pa.array(texts, pa.string())}, Malformed(rows, wrong.index(True), problems[0])

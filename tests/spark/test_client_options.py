@@ -1,0 +1,144 @@
+"""The options that begin with kafka.: what is passed on, what has no use, what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from ottla.config import ClientConfig
+from ottla.spark.client_options import sink_config, source_config
+from ottla.spark.option_values import OptionError
+
+SERVERS = {"bootstrap.servers": "localhost:9092"}
+JAAS = 'kafkashaded.org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="s3cret";'
+
+Config = Callable[[Mapping[str, str]], ClientConfig]
+either_side = pytest.mark.parametrize("config", [source_config, sink_config])
+
+
+def test_what_a_client_knows_is_passed_on_and_beats_our_defaults() -> None:
+    given = {
+        **SERVERS,
+        "max.partition.fetch.bytes": "5",
+        "isolation.level": "read_committed",
+        "client.id": "me",
+    }
+    config = source_config(given)
+    assert (config.max_partition_fetch_bytes, config.isolation_level) == (5, "read_committed")
+    assert config.client_id == "me"
+    assert sink_config({**SERVERS, "linger.ms": "7", "acks": "1"}).linger_ms == 7
+
+
+def test_reading_creates_no_topics() -> None:
+    assert not source_config(SERVERS).allow_auto_create_topics
+    assert source_config({**SERVERS, "allow.auto.create.topics": "true"}).allow_auto_create_topics
+
+
+def test_a_configuration_is_made_once_whatever_the_order_of_its_options() -> None:
+    forward, backward = {**SERVERS, "client.id": "a"}, {"client.id": "a", **SERVERS}
+    assert source_config(forward) is source_config(backward)
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "advice"),
+    [
+        (source_config, "auto.offset.reset", "set the source option 'startingOffsets'"),
+        (source_config, "key.deserializer", "keys are deserialized as byte arrays"),
+        (source_config, "value.deserializer", "values are deserialized as byte arrays"),
+        (source_config, "enable.auto.commit", "leave it out"),
+        (source_config, "interceptor.classes", "leave it out"),
+        (source_config, "config.providers", "put the values themselves"),
+        (sink_config, "key.serializer", "keys are serialized as byte arrays"),
+        (sink_config, "value.serializer", "values are serialized as byte arrays"),
+        (sink_config, "interceptor.classes", "leave it out"),
+        (sink_config, "transactional.id", "leave it out"),
+        (sink_config, "security.providers", "leave it out"),
+    ],
+)
+def test_what_the_connector_sees_to_itself_is_refused_with_advice(
+    config: Config, name: str, advice: str
+) -> None:
+    with pytest.raises(OptionError, match=f"Kafka option '{name}' is not supported: .*{advice}"):
+        config({**SERVERS, name: "x"})
+
+
+@either_side
+@pytest.mark.parametrize(
+    "name", ["group.id", "session.timeout.ms", "max.poll.interval.ms", "metric.reporters"]
+)
+def test_what_java_knows_and_has_no_use_here_is_taken_without_a_word(
+    config: Config, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert config({**SERVERS, name: "x"}) == config(SERVERS)
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [
+        (source_config, "acks"),
+        (source_config, "compression.type"),
+        (source_config, "key.serializer"),
+        (source_config, "partitioner.class"),
+        (source_config, "transactional.id"),
+        (sink_config, "isolation.level"),
+        (sink_config, "auto.offset.reset"),
+        (sink_config, "enable.auto.commit"),
+        (sink_config, "max.poll.records"),
+    ],
+)
+def test_what_only_the_other_side_has_is_not_even_read(
+    config: Config, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert config({**SERVERS, name: "bogus"}) == config(SERVERS)
+    assert caplog.records == []
+
+
+@either_side
+def test_a_name_that_nobody_knows_is_logged_with_what_may_be_meant(
+    config: Config, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = f"request.timeout.{config.__name__}"
+    assert config({**SERVERS, name: "5"}) == config(SERVERS)
+    assert f"option kafka.{name} has no effect: did you mean kafka.request.timeout.ms?" in caplog.text
+
+
+@either_side
+def test_a_value_that_fits_no_option_of_the_client_is_refused_under_kafkas_name(config: Config) -> None:
+    with pytest.raises(OptionError, match=r"option 'kafka\.request\.timeout\.ms'.*whole number"):
+        config({**SERVERS, "request.timeout.ms": "x"})
+    with pytest.raises(OptionError, match=r"option 'kafka\.bootstrap\.servers'.*write nohost:9092"):
+        config({"bootstrap.servers": "nohost"})
+
+
+@either_side
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "sasl_ssl"])
+def test_a_protocol_that_the_client_lacks_is_refused_and_not_ignored(config: Config, protocol: str) -> None:
+    with pytest.raises(
+        OptionError, match=r"option 'kafka\.security\.protocol'.*not supported yet"
+    ) as refusal:
+        config(
+            {
+                **SERVERS,
+                "security.protocol": protocol,
+                "sasl.jaas.config": JAAS,
+                "ssl.truststore.location": "/x",
+            }
+        )
+    assert "s3cret" not in str(refusal.value)
+
+
+@either_side
+def test_a_login_that_cannot_be_read_is_refused(config: Config) -> None:
+    with pytest.raises(OptionError, match=r"kafka\.sasl\.jaas\.config' cannot be read"):
+        config({**SERVERS, "security.protocol": "SASL_SSL", "sasl.jaas.config": "x"})
+
+
+@either_side
+def test_plain_text_is_a_protocol_in_any_case_and_makes_logins_idle(
+    config: Config, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = f"sasl.{config.__name__}"
+    assert config({**SERVERS, "security.protocol": " plaintext", name: "x"}) == config(SERVERS)
+    assert f"option kafka.{name} has no effect: kafka.security.protocol is PLAINTEXT" in caplog.text
