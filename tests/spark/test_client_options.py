@@ -142,3 +142,27 @@ def test_plain_text_is_a_protocol_in_any_case_and_makes_logins_idle(
     name = f"sasl.{config.__name__}"
     assert config({**SERVERS, "security.protocol": " plaintext", name: "x"}) == config(SERVERS)
     assert f"option kafka.{name} has no effect: kafka.security.protocol is PLAINTEXT" in caplog.text
+
+
+@either_side
+@pytest.mark.parametrize("patience", ["1", "400", "500", "501"])
+def test_a_short_request_timeout_does_not_disagree_with_a_default(config: Config, patience: str) -> None:
+    made = config({**SERVERS, "request.timeout.ms": patience})
+    assert made.request_timeout_ms == int(patience)
+    assert made.fetch_max_wait_ms < int(patience)
+
+
+@either_side
+@pytest.mark.parametrize("patience", ["", "soon", "-1", "1.5", "9" * 30])
+def test_a_request_timeout_that_is_none_is_what_the_refusal_is_about(config: Config, patience: str) -> None:
+    with pytest.raises(OptionError, match=r"kafka\.request\.timeout\.ms"):
+        config({**SERVERS, "request.timeout.ms": patience})
+
+
+def test_a_source_waits_as_long_as_it_is_told() -> None:
+    short = {**SERVERS, "request.timeout.ms": "400"}
+    assert source_config({**short, "fetch.max.wait.ms": "300"}).fetch_max_wait_ms == 300
+    assert source_config(SERVERS).fetch_max_wait_ms == 500
+    with pytest.raises(OptionError, match=r"kafka\.fetch\.max\.wait\.ms"):
+        source_config({**short, "fetch.max.wait.ms": "450"})
+    assert sink_config({**short, "fetch.max.wait.ms": "450"}).request_timeout_ms == 400

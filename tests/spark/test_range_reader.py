@@ -6,6 +6,7 @@ import datetime
 import logging
 import pickle
 import threading
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,10 +18,11 @@ from ottla.client.topic_partition import TopicPartition
 from ottla.errors import ApiTimeoutError, CorruptBatchError, DataLossError
 from ottla.spark import clients, range_reader
 from ottla.spark.client_options import source_config
-from ottla.spark.range_reader import RangePartition, read_range
+from ottla.spark.range_reader import RangePartition, _Range, read_range
 from ottla.spark.ranges import OffsetRange
 from ottla.spark.schema import Columns, source_schema
-from ottla.wire.batches import ControlType, encode_batch
+from ottla.wire.batches import ControlType, PlainRecord, encode_batch
+from tests.broker.log.support import append_marker
 from tests.spark.reading import TOPIC, append, append_compacted, damage, offsets, options, read, transaction
 
 pytestmark = pytest.mark.kafka_cluster(topics={TOPIC: 1})
@@ -156,6 +158,67 @@ def test_a_topic_created_anew_in_the_middle_is_loss_and_nothing_of_the_new_one_i
         kafka.create_topic(TOPIC)
 
 
+def test_a_topic_that_only_the_kept_client_takes_for_the_old_one_is_read(
+    kafka: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka.seed(TOPIC, [b"1", b"2"])
+    parsed = options(kafka)
+    client = clients.client(source_config(parsed.kafka))
+    consume, begun = client.consume, []
+
+    def with_old_metadata(*args: Any, **named: Any) -> Any:
+        begun.append(args)
+        if len(begun) == 1:
+            raise DataLossError("created again", topic=TOPIC, partition=0, wanted_offset=0, new_offset=-1)
+        return consume(*args, **named)
+
+    monkeypatch.setattr(client, "consume", with_old_metadata)
+    assert offsets(read(parsed, 0, 2)) == [0, 1]
+    assert len(begun) == 2
+
+
+def test_behind_a_truncation_what_is_left_is_read_if_data_may_be_lost(kafka: Cluster) -> None:
+    kafka.seed(TOPIC, [b"1"] * 5)
+    with ottla.Client(kafka.bootstrap) as client:
+        range_ = _Range(OffsetRange(TOPIC, 0, 0, 8), client, fails=False)
+        range_.position = 3
+        range_.lose(DataLossError("truncated", topic=TOPIC, partition=0, wanted_offset=3, new_offset=2))
+    assert (range_.position, range_.end) == (3, 5)
+
+
+def test_an_answer_that_takes_its_time_is_waited_for_and_not_asked_for_again(
+    kafka: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(range_reader, "_LOOK_AFTER", 0.1)
+    kafka.seed(TOPIC, [b"1"] * 3)
+    kafka.faults.add("Fetch", action=faults.delay(0.4))
+    parsed = options(kafka, **{"kafkaConsumer.pollTimeoutMs": "5000"})
+    assert offsets(read(parsed, 0, 3)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_what_an_open_transaction_holds_back_is_not_lost(
+    kafka: Cluster, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    monkeypatch.setattr(range_reader, "_LOOK_AFTER", 0.1)
+    kafka.seed(TOPIC, [b"1"])
+    record: PlainRecord = (0, 0, None, b"2", [])
+    append(
+        kafka, encode_batch([record], transactional=True, producer_id=7, producer_epoch=0, base_sequence=0)
+    )
+    committed = {"kafka_isolation_level": "read_committed", "failOnDataLoss": fails}
+    in_vain = options(kafka, **committed, **{"kafkaConsumer.pollTimeoutMs": "200"})
+    with pytest.raises(ApiTimeoutError, match=r"orders-0.*offset 1.*open transaction.*pollTimeoutMs"):
+        read(in_vain, 0, 2)
+    parsed = options(kafka, **committed)
+    batches = read_range(OffsetRange(TOPIC, 0, 0, 2), parsed, Columns.of(source_schema(parsed), parsed))
+    found = [next(batches)]
+    kafka.call(lambda: append_marker(kafka._cluster.partition(TOPIC).log, ControlType.COMMIT, 7))
+    kafka.seed(TOPIC, [b"behind the marker, so that it is seen"])
+    found.extend(batches)
+    assert offsets(pa.Table.from_batches(found)) == [0, 1]
+
+
 def test_a_deleted_topic_is_loss_too(kafka: Cluster) -> None:
     kafka.seed(TOPIC, [b"1"])
     kafka.delete_topic(TOPIC)
@@ -180,7 +243,9 @@ def test_silence_is_an_error_that_names_the_option(kafka: Cluster) -> None:
 def test_a_range_that_goes_beyond_the_log_is_a_loss_and_not_a_matter_of_patience(kafka: Cluster) -> None:
     kafka.seed(TOPIC, [b"1", b"2"])
     quick = {"kafkaConsumer.pollTimeoutMs": "3000"}
-    with pytest.raises(DataLossError, match=r"orders-0.*from offset 2 on.*offsets 0 to 2 now.*failOnDataLoss"):
+    with pytest.raises(
+        DataLossError, match=r"orders-0.*from offset 2 on.*offsets 0 to 2 now.*failOnDataLoss"
+    ):
         read(options(kafka, **quick), 0, 9)
     assert offsets(read(options(kafka, failOnDataLoss="false", **quick), 0, 9)) == [0, 1]
 

@@ -104,6 +104,15 @@ def test_a_mode_that_would_do_something_else_is_still_refused(
     assert written(kafka) == []
 
 
+def test_arguments_can_be_given_by_the_names_that_spark_has_for_them(
+    replaced: SparkSession, servers: dict[str, str], kafka: Cluster
+) -> None:
+    rows = replaced.sql("select 'x' as value")
+    rows.write.format(source="kafka").mode(saveMode="append").options(topic=COPY, **servers).save()
+    assert written(kafka) == ["x"]
+    stream(replaced, servers).writeStream.outputMode(outputMode="append")
+
+
 def test_a_stream_is_read_and_written(
     replaced: SparkSession, servers: dict[str, str], kafka: Cluster, tmp_path: Path
 ) -> None:
@@ -122,6 +131,18 @@ def test_totals_in_update_mode_which_python_sinks_lack_are_written(
     query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
     assert query.awaitTermination(120)
     assert written(kafka) == ["a=2", "b=1"]
+
+
+def test_a_function_that_comes_after_the_format_gets_the_rows_also_in_update_mode(
+    replaced: SparkSession, servers: dict[str, str], kafka: Cluster, tmp_path: Path
+) -> None:
+    seen = []
+    writer = stream(replaced, servers).writeStream.format("kafka").outputMode("update").options(**servers)
+    writer = writer.option("topic", COPY).foreachBatch(lambda batch, number: seen.append(batch.count()))
+    query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    assert seen == [3]
+    assert written(kafka) == []
 
 
 def test_batches_of_a_stream_are_written_by_the_session_that_spark_cloned_for_it(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from time import monotonic
 
 import pyarrow
 import pytest
@@ -188,6 +189,22 @@ def test_after_a_failure_nothing_of_the_attempt_is_sent_any_more(kafka: Cluster)
     kafka.faults.clear()
     send(kafka, [rows(value=[b"after"])], "orders")
     assert values(kafka, "orders") == [b"before", b"after"]
+
+
+@one_topic
+def test_a_task_that_fails_does_not_wait_for_brokers_that_do_not_answer(kafka: Cluster) -> None:
+    send(kafka, [rows(value=[b"known"])], "orders")
+    fault = kafka.faults.add("Produce", action=delay(60))
+
+    def failing() -> Iterator[pyarrow.RecordBatch]:
+        yield rows(value=[b"of the failed attempt"])
+        fault.wait(timeout=10)
+        raise RuntimeError("upstream")
+
+    began = monotonic()
+    with pytest.raises(RuntimeError, match="upstream"):
+        send(kafka, failing(), "orders", columns=["value"])
+    assert monotonic() - began < 4
 
 
 @one_topic

@@ -1,7 +1,8 @@
-"""The compiled core, as the rest of Ottla sees it: CRC32C and murmur2 so far.
+"""The compiled core: what runs per record or per batch, and nothing else.
 
-Only what runs per record or per batch lives below this line; everything else is Python. The slow twin of each
-function is in `tests/oracle`, and the tests hold the two together.
+Checksums, the encoding and decoding of record batches, the producer's buffer, and JSON to columns, each in a module
+of its own; the two checksums, which anybody may want, are also here. What has a slow twin in `tests/oracle` is held
+together with it by the tests.
 """
 
 from ottla._native.checksums import crc32c, murmur2

@@ -103,6 +103,8 @@ cdef extern from "columns.h" nogil:
         size_t key_bytes
         size_t value_bytes
         size_t header_count
+        size_t header_key_bytes
+        size_t header_value_bytes
     cdef struct columns:
         pass
     void columns_measure(const scan *s, size_t first, size_t count, int with_headers, run *out)
@@ -379,7 +381,8 @@ cdef class Columns:
         cdef size_t name_length = len(topic)
         cdef run taken
         columns_measure(&records._scan, first, count, layout._has_headers, &taken)
-        if max(taken.key_bytes, taken.value_bytes, taken.count * name_length) > MOST_COLUMN_BYTES:
+        cdef uint64_t most = max(taken.key_bytes, taken.value_bytes, taken.count * name_length)
+        if max(most, taken.header_count, taken.header_key_bytes, taken.header_value_bytes) > MOST_COLUMN_BYTES:
             raise DecodeError(f"{records.topic}: more than 2 GiB in one column: fetch less at a time")
         cdef size_t size = columns_place(&taken, &layout._layout, name_length, NULL, &self._columns)
         self._block = take(size)

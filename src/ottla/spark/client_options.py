@@ -11,6 +11,7 @@ Invariant: whatever changes what is read or written is honoured or refused, neve
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import lru_cache
@@ -123,7 +124,16 @@ _SOURCE_DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
         "allow.auto.create.topics": "false",
     }
 )
-_SINK_DEFAULTS: Final[Mapping[str, str]] = MappingProxyType({"client.id": "ottla-spark"})
+_SINK_DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "client.id": "ottla-spark",
+        # It fetches nothing, so that no kafka.request.timeout.ms is too short for that.
+        "fetch.max.wait.ms": "0",
+    }
+)
+
+# Kafka's default, and ClientConfig's.
+_FETCH_WAIT_MS: Final = 500
 
 _KNOWN: Final = frozenset(option.dotted for option in ClientConfig.describe())
 
@@ -141,12 +151,21 @@ def sink_config(kafka: Mapping[str, str]) -> ClientConfig:
 # Every task and every micro-batch asks again, and what a config has to say is to be logged once.
 @lru_cache(maxsize=64)
 def _source_config(items: tuple[tuple[str, str], ...]) -> ClientConfig:
-    return _config(dict(items), _SOURCE_DEFAULTS, _REFUSED_BY_SOURCE, others=_FOR_SINKS)
+    kafka = dict(items)
+    return _config(kafka, {**_SOURCE_DEFAULTS, **_fetch_wait(kafka)}, _REFUSED_BY_SOURCE, others=_FOR_SINKS)
 
 
 @lru_cache(maxsize=64)
 def _sink_config(items: tuple[tuple[str, str], ...]) -> ClientConfig:
     return _config(dict(items), _SINK_DEFAULTS, _REFUSED_BY_SINK, others=_FOR_SOURCES)
+
+
+def _fetch_wait(kafka: Mapping[str, str]) -> dict[str, str]:
+    """The default gives way to a short kafka.request.timeout.ms: brokers have to answer a fetch before it is over."""
+    patience = kafka.get("request.timeout.ms", "")
+    if not re.fullmatch("[1-9][0-9]{0,2}", patience) or int(patience) > _FETCH_WAIT_MS:
+        return {}
+    return {"fetch.max.wait.ms": str(int(patience) // 2)}
 
 
 def _config(

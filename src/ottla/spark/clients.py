@@ -21,7 +21,8 @@ from ottla.errors import KafkaError
 MOST: Final = 8
 """A worker that meets more configurations than this meets a new one each time, and must not collect connections."""
 
-_CLOSE_TIMEOUT: Final = 5.0
+_CLOSE_TIMEOUT: Final = 1.0
+"""Seconds, for what is on its way to be answered: a task that has failed should say so, not wait for brokers."""
 
 
 def client(config: ClientConfig, partitioner: str = "default") -> Client:

@@ -52,7 +52,10 @@ _TRIGGER_OPTIONS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxT
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """What to read: exactly one of the three is given. `pattern` is in Python's syntax, for re.search."""
+    """What to read: exactly one of the three is given.
+
+    `pattern` is in Python's syntax, for re.search: as with the JVM connector, a part of a name is enough.
+    """
 
     subscribe: tuple[str, ...] = ()
     pattern: str | None = None
@@ -190,7 +193,7 @@ def _pattern(text: str) -> str:
     if not pattern:
         raise OptionError(
             f"Pattern to subscribe is empty as specified value for option 'subscribePattern' is '{text}': "
-            "write a regular expression that matches whole names of topics, such as orders-.*"
+            "write a regular expression, such as ^orders-.*; topics are read in whose names it is found"
         )
     try:
         return python_pattern(pattern)

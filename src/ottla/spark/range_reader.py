@@ -103,30 +103,28 @@ class _Range:
         self._client = client
         self._fails = fails
         self._last_lost = -1
+        self._has_begun_anew = False
         self.position = wanted.start
         self.end = wanted.end
         """Where there is nothing to read any more; moves towards the position when something is lost."""
 
     def parts(self, timeout: float) -> Iterator[tuple[Records, int]]:
-        """From the position to the end."""
-        silent = 0.0
-        while self.position < self.end:
-            before = self.position
-            try:
-                yield from self._consumed(min(timeout, _LOOK_AFTER))
-            except ApiTimeoutError:
-                silent = min(timeout, _LOOK_AFTER) + (silent if self.position == before else 0.0)
-                self._check_there_is_more()
-                if silent >= timeout:
-                    raise
-
-    def _consumed(self, timeout: float) -> Iterator[tuple[Records, int]]:
+        """From the position to the end, by one consumer: an answer that takes its time is not asked for again."""
         start = {self._wanted.topic_partition: self.position}
+        silent, look_after = 0.0, min(timeout, _LOOK_AFTER)
         with closing(self._client.consume(start, stop=self.end)) as consumer:
-            for records, rows in consumer.parts(timeout):
-                self.position = max(self.position, records.next_offset)
-                yield records, rows
-        self.position = self.end
+            while self.position < self.end:
+                try:
+                    for records, rows in consumer.parts(look_after):
+                        silent = 0.0
+                        self.position = max(self.position, records.next_offset)
+                        yield records, rows
+                    self.position = self.end
+                except ApiTimeoutError:
+                    silent += look_after
+                    self._check_there_is_more()
+                    if silent >= timeout:
+                        raise
 
     def _check_there_is_more(self) -> None:
         """A range given by hand, or a log that has lost its end: nothing will come, however long one waits."""
@@ -137,13 +135,9 @@ class _Range:
 
     def lose(self, error: KafkaError) -> None:
         """Raises, or goes on with what is left of the range in the log as it is now."""
-        if isinstance(error, OffsetOutOfRangeError):
-            first, last = self._bounds()
-            left = (max(self.position, first), min(self.end, last))
-            there = f"the log has offsets {first} to {last} now"
-        else:
-            left = (self.end, self.end)
-            there = str(error)
+        if isinstance(error, DataLossError) and self._begins_anew():
+            return
+        left, there = self._left(error)
         data_loss.report(self._fails, f"{self}: cannot read from offset {self.position} on: {there}")
         if left == (self.position, self.end):
             # It was out of range and is not any more: a topic that was created anew grows. Once is enough.
@@ -151,18 +145,43 @@ class _Range:
         self._last_lost = self.position
         self.position, self.end = min(left), left[1]
 
+    def _left(self, error: KafkaError) -> tuple[tuple[int, int], str]:
+        """From where to where there is something to read after the error, and why there is no more."""
+        nothing = (self.end, self.end)
+        is_another = isinstance(error, DataLossError) and error.new_offset < 0
+        if is_another or isinstance(error, UnknownTopicOrPartitionError):
+            return nothing, str(error).rstrip(".")
+        try:
+            first, last = self._bounds()
+        except UnknownTopicOrPartitionError as gone:
+            return nothing, str(gone).rstrip(".")
+        there = f"the log has offsets {first} to {last} now"
+        return (max(self.position, first), min(self.end, last)), there
+
+    def _begins_anew(self) -> bool:
+        """A client that was kept may remember a topic from before it was created again, and the range be of the new.
+
+        While nothing of the range has been read, there is nothing that the new one could be mixed up with.
+        """
+        is_first = self.position == self._wanted.start and not self._has_begun_anew
+        self._has_begun_anew = True
+        return is_first
+
     def _bounds(self) -> tuple[int, int]:
+        """What the log holds, with what an open transaction keeps back: that is there, and may yet be read."""
         tp = self._wanted.topic_partition
         first = self._client.admin.list_offsets([tp], at="earliest")[tp].offset
-        isolation = self._client.config.isolation_level
-        last = self._client.admin.list_offsets([tp], at="latest", isolation=isolation)[tp].offset
+        last = self._client.admin.list_offsets([tp], at="latest", isolation="read_uncommitted")[tp].offset
         # Both ends of a log always have an offset; only a time may have none.
         return first or 0, last or 0
 
     def timed_out(self, seconds: float, error: ApiTimeoutError) -> ApiTimeoutError:
+        is_committed = self._client.config.isolation_level == "read_committed"
+        held_back = " (with read_committed, an open transaction holds back all that follows it)"
         return ApiTimeoutError(
-            f"{self}: waited from offset {self.position} on, in vain: {error}. If the brokers are there but slow, "
-            f"raise the source option kafkaConsumer.pollTimeoutMs, which is {seconds * 1000:.0f}"
+            f"{self}: waited from offset {self.position} on, in vain: {error}{held_back if is_committed else ''}. If"
+            " the brokers are there but slow, raise the source option kafkaConsumer.pollTimeoutMs, which is"
+            f" {seconds * 1000:.0f}"
         )
 
     def __str__(self) -> str:

@@ -8,18 +8,23 @@ and, where that one lacks Ottla, can say so itself.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
 
 from ottla.spark.datasource import OttlaDataSource
 from ottla.spark.shipping import ShippedClass
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    AnySession: TypeAlias = SparkSession | ConnectSession
+
 _FOUND_ALREADY: Final = "DATA_SOURCE_ALREADY_EXISTS"
 
 
-def register(spark: SparkSession) -> None:
+def register(spark: AnySession) -> None:
     """Makes `format("ottla")` known to this session, also when Spark's own discovery has not found it.
 
     >>> ottla.spark.register(spark)

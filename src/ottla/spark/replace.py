@@ -21,12 +21,12 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ottla.spark.option_names import logger
+from ottla.spark.registration import register
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.connect.session import SparkSession as ConnectSession
+    from pyspark.sql import DataFrame
 
-    AnySession: TypeAlias = SparkSession | ConnectSession
+    from ottla.spark.registration import AnySession
 
 _Method: TypeAlias = Callable[..., Any]
 
@@ -55,6 +55,7 @@ def replace_kafka(spark: AnySession) -> None:
     >>> replace_kafka(spark)  # doctest: +SKIP
     >>> spark.readStream.format("kafka").option("subscribe", "orders")  # doctest: +SKIP
     """
+    register(spark)
     install(spark)
     if not _is_replaced(spark):
         spark.conf.set(_CONF, "true")
@@ -75,9 +76,10 @@ def install(spark: AnySession) -> None:
     _wrap(batch_writer, "mode", _noting_mode)
     _wrap(batch_writer, "save", _appending_save)
     _wrap(stream_writer, "format", _replacing_format)
-    _wrap(stream_writer, "outputMode", _noting_mode)
+    _wrap(stream_writer, "outputMode", _noting_output_mode)
     _wrap(stream_writer, "option", _noting_option)
     _wrap(stream_writer, "options", _noting_options)
+    _wrap(stream_writer, "foreach", _forgetting_format)
     _wrap(stream_writer, "foreachBatch", _installing_for_each_batch)
     _wrap(stream_writer, "start", _updating_start)
 
@@ -137,12 +139,20 @@ def _replacing_format(original: _Method) -> _Method:
 
 
 def _noting_mode(original: _Method) -> _Method:
-    def mode(self: Any, mode: str | None) -> Any:
-        if mode is not None:
-            _notes(self).mode = mode
-        return original(self, mode)
+    def mode(self: Any, saveMode: str | None) -> Any:  # noqa: N803  Spark's name
+        if saveMode is not None:
+            _notes(self).mode = saveMode
+        return original(self, saveMode)
 
     return mode
+
+
+def _noting_output_mode(original: _Method) -> _Method:
+    def output_mode(self: Any, outputMode: str) -> Any:  # noqa: N803  Spark's name
+        _notes(self).mode = outputMode
+        return original(self, outputMode)
+
+    return output_mode
 
 
 def _appending_save(original: _Method) -> _Method:
@@ -215,8 +225,19 @@ class _AppendBatch:
         batch.write.format(OURS).mode("append").options(**given).save()
 
 
+def _forgetting_format(original: _Method) -> _Method:
+    """Of a format and a function, the one that was given last says where rows go."""
+
+    def for_each(self: Any, f: Any) -> Any:
+        _notes(self).replaced = False
+        return original(self, f)
+
+    return for_each
+
+
 def _installing_for_each_batch(original: _Method) -> _Method:
     def for_each_batch(self: Any, func: Callable[[DataFrame, int], None]) -> Any:
+        _notes(self).replaced = False
         replaced = _is_replaced(_session_of(self))
         return original(self, _InReplacedSession(func) if replaced else func)
 

@@ -10,7 +10,6 @@ client that the next task finds.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from time import monotonic
@@ -25,6 +24,7 @@ from ottla.spark import clients
 from ottla.spark.client_options import sink_config
 from ottla.spark.options import SinkOptions
 from ottla.spark.partitioner_option import partitioner
+from ottla.spark.receipts import Receipts
 from ottla.spark.sent_rows import Sent, SentRows, named
 from ottla.spark.sink_columns import SinkColumns
 
@@ -61,14 +61,14 @@ class _Sender:
     def __init__(self, client: Client, columns: SinkColumns) -> None:
         self._client = client
         self._columns = columns
-        self._open: deque[BatchDelivery] = deque()
+        self._open = Receipts()
         self._sent: dict[str, Sent] = {}
 
     def send(self, batch: pyarrow.RecordBatch) -> None:
         """Hands the rows over; blocks while there is no room for them."""
         tables = self._columns.by_topic(batch)
         try:
-            self._open.extend(self._client.produce_batches(tables).values())
+            self._open.add(self._client.produce_batches(tables).values())
         except (KafkaError, ValueError) as error:
             # What was sent before may be what is wrong: the first error is the one to tell.
             self._check()
@@ -84,11 +84,11 @@ class _Sender:
         patience = self._client.config.delivery_timeout_ms / 1000
         give_up_at = monotonic() + patience
         while self._open:
-            if self._wait(self._open[0]):
+            if self._wait(self._open.oldest):
                 give_up_at = monotonic() + patience
             self._check()
             if self._open and monotonic() > give_up_at:
-                raise self._failure(self._open[0].topic, _silence(patience))
+                raise self._failure(self._open.oldest.topic, _silence(patience))
         return SentRows(self._sent)
 
     def _wait(self, delivery: BatchDelivery) -> bool:
@@ -98,18 +98,16 @@ class _Sender:
         return delivery.done()
 
     def _check(self) -> None:
-        """Raises if any receipt has an error; forgets those that are done."""
-        for delivery in self._open:
-            if delivery.error is not None:
-                raise self._failure(delivery.topic, delivery.error)
-        while self._open and self._open[0].done():
-            self._open.popleft()
+        """Raises if any receipt has an error."""
+        failed = self._open.first_failed()
+        if failed is not None and failed.error is not None:
+            raise self._failure(failed.topic, failed.error)
 
     def _failure(self, topic: str, error: BaseException) -> SendError:
-        rows = sum(delivery.count for delivery in self._open)
         failure = SendError(
-            f"rows could not be written to topic {topic}: {_told(error)}. Of the last {rows} rows of this task some "
-            "may be stored, and so are those before; if Spark tries the task again, it sends all of them again"
+            f"rows could not be written to topic {topic}: {_told(error)}. Of {self._open.rows} rows of this task it "
+            "is not certain whether they are stored, others are; if Spark tries the task again, it sends all of them "
+            "again"
         )
         failure.__cause__ = error
         return failure

@@ -164,6 +164,22 @@ def test_a_table_with_more_rows_than_may_be_buffered_waits_for_space(run: Run) -
     run(body)
 
 
+@pytest.mark.parametrize("batch_size", [0, 1, 50])
+def test_without_batches_rows_and_records_go_out_one_by_one(run: Run, batch_size: int) -> None:
+    """0 is how Kafka's own client says that there are none."""
+
+    async def body(world: World) -> None:
+        async with (
+            world.cluster(1, topics={"orders": 1}) as cluster,
+            producing(world, cluster, batch_size=batch_size) as rig,
+        ):
+            await rig.producer.produce("orders", b"known")
+            await (await rig.producer.produce_batch("orders", table_of(10)))
+            assert values(cluster, "orders") == [b"known", *numbered(10)]
+
+    run(body)
+
+
 def test_a_row_that_is_too_large_names_the_option_and_its_size(run: Run) -> None:
     async def body(world: World) -> None:
         async with (

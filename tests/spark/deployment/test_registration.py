@@ -16,11 +16,13 @@ def test_a_source_that_discovery_cannot_find_is_there_once_it_is_registered(
     no_python = shutil.which("false")
     assert no_python is not None
     outcomes = run_jobs(
-        ["read", "register_and_read"],
+        ["read", "copy_as_kafka", "register_and_read"],
         master="local[1]",
         bootstrap=orders.bootstrap,
         folder=tmp_path,
         env=environment(PYSPARK_DRIVER_PYTHON=no_python),
     )
     assert "DATA_SOURCE_NOT_FOUND" in outcomes["read"]["error"]
+    # replace_kafka registers it as well.
+    assert outcomes["copy_as_kafka"] == {"rows": len(ORDERS)}
     assert outcomes["register_and_read"] == {"rows": len(ORDERS)}

@@ -43,6 +43,19 @@ def test_every_type_that_is_planned_can_be_read() -> None:
     assert all(column.null_count == 1 for column in columns.flatten())
 
 
+@pytest.mark.parametrize(("precision", "scale"), [(39, 0), (0, 0), (2, 5), (5, -2)])
+def test_a_decimal_that_no_column_can_be_is_refused_before_any_task_runs(precision: int, scale: int) -> None:
+    schema = t.StructType().add("a", t.ArrayType(t.DecimalType(precision, scale)))
+    with pytest.raises(OptionError, match=rf"a\[\] is decimal\({precision},{scale}\).*1 to 38 digits"):
+        check(schema)
+
+
+def test_a_name_that_arrow_would_cut_off_is_refused() -> None:
+    """The column would be read from the field `a`."""
+    with pytest.raises(OptionError, match="named"):
+        check(t.StructType().add("a\0b", t.LongType()))
+
+
 @pytest.mark.parametrize(
     "kind",
     [

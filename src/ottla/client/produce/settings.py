@@ -8,6 +8,7 @@ from typing import Final
 from ottla.client.backoff import Backoff
 from ottla.config import ClientConfig
 from ottla.runtime import Random
+from ottla.wire.batches import BATCH_OVERHEAD
 from ottla.wire.compression import Compression
 
 _ACKS: Final = {"all": -1, -1: -1, 0: 0, 1: 1}
@@ -41,7 +42,8 @@ class ProduceSettings:
             is_idempotent=config.enable_idempotence,
             max_in_flight=config.max_in_flight_requests_per_connection,
             max_request_size=config.max_request_size,
-            max_batch_bytes=config.max_batch_bytes,
+            # Kafka's batch.size=0 is for a batch per record, and a batch has a header at the least.
+            max_batch_bytes=max(config.max_batch_bytes, BATCH_OVERHEAD + 1),
             buffer_memory=config.buffer_memory,
             max_buffered_records=config.max_buffered_records if config.max_buffered_records > 0 else None,
             request_timeout_ms=config.request_timeout_ms,

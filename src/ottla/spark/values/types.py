@@ -19,7 +19,6 @@ _LEAVES = (
     t.LongType,
     t.FloatType,
     t.DoubleType,
-    t.DecimalType,
     t.BinaryType,
     t.DateType,
     t.TimestampType,
@@ -31,6 +30,7 @@ SUPPORTED = (
 )
 # What the native reader takes; Spark's own limit is beyond what anybody writes.
 _MOST_NESTING = 32
+_MOST_DIGITS = 38
 
 
 def nullable(schema: t.StructType) -> t.StructType:
@@ -71,10 +71,21 @@ def _check(data_type: t.DataType, path: str, depth: int) -> None:
                 "but the keys of JSON are strings: make it map<string, ...>"
             )
         _check(data_type.valueType, f"{path}{{}}", depth + 1)
+    elif isinstance(data_type, t.DecimalType):
+        _check_decimal(data_type, path)
     elif not (isinstance(data_type, _LEAVES) or type(data_type) is t.StringType):
         raise OptionError(
             f"value.schema: {path} is of type {data_type.simpleString()}, which cannot be read from JSON. "
             f"Supported are {SUPPORTED}; read it as string or binary and convert it in Spark"
+        )
+
+
+def _check_decimal(decimal: t.DecimalType, path: str) -> None:
+    """PySpark makes decimals of any numbers, and leaves it to the JVM to complain."""
+    if not (1 <= decimal.precision <= _MOST_DIGITS and 0 <= decimal.scale <= decimal.precision):
+        raise OptionError(
+            f"value.schema: {path} is {decimal.simpleString()}, but a decimal has 1 to {_MOST_DIGITS} digits, of "
+            "which none to all stand behind the point"
         )
 
 
@@ -87,6 +98,10 @@ def _check_struct(struct: t.StructType, path: str, depth: int) -> None:
     if path and not names:
         raise OptionError(f"value.schema: {path} is a struct without fields: name at least one")
     for field in struct.fields:
+        if "\0" in field.name:
+            raise OptionError(
+                f"value.schema: no column can be named {field.name!r}: Arrow ends names at a null"
+            )
         _check(field.dataType, f"{path}.{field.name}" if path else field.name, depth + 1)
 
 
