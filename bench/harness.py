@@ -68,7 +68,8 @@ class Result:
             spread = f"({low:,.4g} to {high:,.4g}, {len(figure.samples)} repeats)"
             lines.append(f"  {name:<{width}}  {figure.median:>10,.4g} {figure.unit:<4} {spread}")
         lines.append("")
-        lines += [f"  {name:<{width}}  {value:>10.2f} x" for name, value in self.ratios.items()]
+        for name, value in self.ratios.items():
+            lines.append(f"  {name:<{width}}  {value:>10.2f} {'ms' if name.endswith('_ms') else 'x'}")
         lines += [f"  {note}" for note in self.notes]
         return "\n".join(lines) + "\n"
 

@@ -65,7 +65,8 @@ def check_java() -> str | None:
     if java is None or not os.path.exists(java):
         where = "JAVA_HOME is %s, which has no bin/java" % home if home else "no java was found"
         return (
-            "Java 17 or newer is needed to run Apache Kafka and %s: install openjdk-17-jre-headless" % where
+            "Java 17 or newer is needed to run Apache Kafka and Spark, and %s: install openjdk-17-jre-headless"
+            % where
         )
     answer = subprocess.run([java, "-version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     text = answer.stdout.decode(errors="replace")

@@ -1,4 +1,4 @@
-"""The jars of Apache Kafka: which ones (the lock file next to this module) and where they are cached.
+"""Jars that a lock file names, and where they are cached; without further words, those of Apache Kafka.
 
     python -m tests.interop.jars           fetch what the cache lacks
     python -m tests.interop.jars --lock    make the lock file anew from ROOTS
@@ -57,15 +57,15 @@ def read_lock(lock_file: Path = LOCK_FILE) -> list[Jar]:
     return [Jar(coordinate, sha256) for coordinate, sha256 in lines]
 
 
-def cache_folder() -> Path:
-    """Where the jars are kept: below $OTTLA_CACHE, else the user's cache folder."""
+def cache_folder(lock_file: Path = LOCK_FILE) -> Path:
+    """Where the jars of a lock file are kept: below $OTTLA_CACHE, else the user's cache folder."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get("OTTLA_CACHE") or Path(home, "ottla")) / f"kafka-{VERSION}"
+    return Path(os.environ.get("OTTLA_CACHE") or Path(home, "ottla")) / lock_file.stem
 
 
 def ensure(lock_file: Path = LOCK_FILE, folder: Path | None = None, fetch: Fetch = maven.fetch) -> list[Path]:
     """The paths of all jars, after fetching those that are missing or damaged."""
-    folder = folder or cache_folder()
+    folder = folder or cache_folder(lock_file)
     jars = read_lock(lock_file)
     if not _is_complete(lock_file, jars, folder):
         with _alone(folder):
@@ -76,11 +76,15 @@ def ensure(lock_file: Path = LOCK_FILE, folder: Path | None = None, fetch: Fetch
     return [folder / jar.file_name for jar in jars]
 
 
-def write_lock(lock_file: Path = LOCK_FILE, folder: Path | None = None) -> None:
-    """Resolve ROOTS anew, fetch every jar and write down its checksum."""
-    folder = folder or cache_folder()
-    sys.stderr.write(f"kafka jars: resolving {', '.join(ROOTS)}\n")
-    coordinates = maven.resolve(ROOTS)
+def resolve_lock() -> None:
+    """Resolve ROOTS anew and lock what they need."""
+    sys.stderr.write(f"jars: resolving {', '.join(ROOTS)}\n")
+    write_lock(maven.resolve(ROOTS))
+
+
+def write_lock(coordinates: Iterable[str], lock_file: Path = LOCK_FILE) -> None:
+    """Fetch every jar and write down its checksum."""
+    folder = cache_folder(lock_file)
     with _alone(folder):
         locked = [Jar(*fetched) for fetched in _fetch_all(coordinates, folder, maven.fetch)]
         locked.sort(key=lambda jar: jar.coordinate)
@@ -116,7 +120,7 @@ def _fetch_all(coordinates: Iterable[str], folder: Path, fetch: Fetch) -> Iterat
         try:
             for done, future in enumerate(as_completed(pending), start=1):
                 coordinate, digest = future.result()
-                sys.stderr.write(f"kafka jars: {done}/{len(pending)} {coordinate}\n")
+                sys.stderr.write(f"jars: {done}/{len(pending)} {coordinate}\n")
                 yield coordinate, digest
         finally:
             # After a failure the rest would only delay its message.
@@ -168,5 +172,5 @@ def _alone(folder: Path) -> Iterator[None]:
 
 if __name__ == "__main__":
     if "--lock" in sys.argv[1:]:
-        write_lock()
-    sys.stderr.write(f"kafka jars: {len(ensure())} in {cache_folder()}\n")
+        resolve_lock()
+    sys.stderr.write(f"jars: {len(ensure())} in {cache_folder()}\n")

@@ -17,12 +17,16 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 
 
-def make(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+def make(*arguments: str, cwd: Path = ROOT, **variables: str) -> subprocess.CompletedProcess[str]:
     # The suite itself may run under make, whose flags a make below it would obey.
     inherited = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MAKEFILES")
     environment = {name: value for name, value in os.environ.items() if name not in inherited}
     return subprocess.run(
-        ["make", *arguments], cwd=cwd, env={**environment, "LC_ALL": "C"}, capture_output=True, text=True
+        ["make", *arguments],
+        cwd=cwd,
+        env={**environment, "LC_ALL": "C", **variables},
+        capture_output=True,
+        text=True,
     )
 
 
@@ -42,11 +46,11 @@ def test_every_listed_target_is_phony() -> None:
     assert set(listed) <= set(" ".join(declared).split())
 
 
-def test_demo_says_what_is_missing() -> None:
-    done = make("-o", ".venv/.installed", "demo")
+def test_demo_says_in_one_line_that_java_is_missing() -> None:
+    done = make("-o", ".venv/.installed", "demo", JAVA_HOME="/nowhere")
     assert done.returncode != 0
     first = done.stderr.splitlines()[0]
-    assert first.startswith("demo: not there yet. It needs ")
+    assert first.startswith("demo: Java 17 or newer is needed ")
 
 
 @pytest.fixture

@@ -1,0 +1,55 @@
+"""The process of one session; see the package."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import sys
+
+from pyspark.sql import SparkSession
+
+from bench.spark_jobs import work
+from bench.spark_jobs.job import Job
+from bench.spark_jobs.memory import MemorySource
+
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "1g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.numRecentProgressUpdates": "10000",
+    "spark.log.level": "ERROR",
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.spark_jobs", description=__doc__)
+    parser.add_argument("--master", required=True)
+    parser.add_argument("--jars", help="of the JVM connector, separated by commas")
+    options = parser.parse_args()
+    # Spark and its JVM may write to standard output, which is for the answers.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    spark = _session(options.master, options.jars)
+    spark.dataSource.register(MemorySource)
+    for line in sys.stdin:
+        measured = work.run(spark, Job(**json.loads(line)))
+        print(json.dumps(dataclasses.asdict(measured)), file=answers, flush=True)
+    spark.stop()
+
+
+def _session(master: str, jars: str | None) -> SparkSession:
+    builder = SparkSession.builder.master(master).appName("bench")
+    for name, value in _SETTINGS.items():
+        builder = builder.config(name, value)
+    if jars:
+        builder = builder.config("spark.jars", jars)
+    return builder.getOrCreate()
+
+
+if __name__ == "__main__":
+    main()

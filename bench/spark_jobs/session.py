@@ -1,0 +1,71 @@
+"""The benchmark's end of a session: starts its process, hands it jobs, stops it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO
+
+from bench.spark_jobs.job import Job, Measured
+
+_STOP_S = 30.0
+_LOG_LINES = 40
+
+
+class Session:
+    """Spark in a process of its own, which does one job after the other."""
+
+    def __init__(self, process: subprocess.Popen[str], log: IO[str]) -> None:
+        self._process = process
+        self._log = log
+
+    def measure(self, job: Job) -> Measured:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        with suppress(BrokenPipeError):  # the missing answer tells as much, in a better sentence
+            stdin.write(json.dumps(asdict(job)) + "\n")
+            stdin.flush()
+        answer = stdout.readline()
+        if not answer:
+            raise RuntimeError(f"the Spark session ended in {job}. The end of its log:\n{self._last_words()}")
+        return Measured(**json.loads(answer))
+
+    def _last_words(self) -> str:
+        self._process.wait()
+        self._log.seek(0)
+        return "".join(self._log.readlines()[-_LOG_LINES:])
+
+    def close(self) -> None:
+        """Lets it end by itself, its JVM and Python workers first."""
+        try:
+            self._process.communicate(timeout=_STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
+
+
+@contextmanager
+def session(master: str, jars: Iterable[Path] = ()) -> Iterator[Session]:
+    """Spark on `master`, with the given jars beside its own. It is still starting when this returns."""
+    command = [sys.executable, "-m", "bench.spark_jobs", "--master", master]
+    if paths := ",".join(map(str, jars)):
+        command += ["--jars", paths]
+    # Else Spark's workers are whatever python3 is on the PATH.
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    with tempfile.TemporaryFile("w+", errors="replace") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
+        )
+        started = Session(process, log)
+        try:
+            yield started
+        finally:
+            started.close()

@@ -1,0 +1,101 @@
+"""The last word, by a client that nobody here wrote: does what came out agree with what went in?
+
+confluent-kafka reads both topics from their beginnings. Orders must be those that the producer says it has sent;
+every total must be what the orders add up to, and none may be missing or too many.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+from demo.orders import CUSTOMERS, ORDERS, REVENUE, WINDOW_MS, Order, Total, Window, revenue_from_json
+
+_TIMEOUT_S = 30.0
+# How long `consume` waits for a chunk to be full.
+_POLL_S = 0.2
+_CHUNK = 10_000
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was found; no problems means that everything agrees."""
+
+    orders: int
+    cents: int
+    totals: int
+    problems: list[str]
+
+
+def check(bootstrap: str, orders: int, cents: int) -> Verdict:
+    """Compares the topics with each other, and with what the producer has sent."""
+    wanted = expected(Order.from_json(value) for value in read(bootstrap, ORDERS))
+    found = dict(revenue_from_json(value) for value in read(bootstrap, REVENUE))
+    stored = Total(
+        sum(total.orders for total in wanted.values()), sum(total.cents for total in wanted.values())
+    )
+    problems = []
+    if stored != Total(orders, cents):
+        problems.append(f"{orders:,} orders of {cents:,} cents were produced, {ORDERS!r} has {stored}")
+    return Verdict(stored.orders, stored.cents, len(found), problems + differences(wanted, found))
+
+
+def expected(orders: Iterator[Order]) -> dict[Window, Total]:
+    """What Spark should have found."""
+    countries = {number: country for number, _, country in CUSTOMERS}
+    totals: dict[Window, Total] = {}
+    for order in orders:
+        window = Window(order.at - order.at % WINDOW_MS, countries[order.customer])
+        totals[window] = totals.get(window, Total(0, 0)).plus(order.cents)
+    return totals
+
+
+def differences(wanted: dict[Window, Total], found: dict[Window, Total]) -> list[str]:
+    wrong = [window for window in sorted(wanted | found) if wanted.get(window) != found.get(window)]
+    told = [
+        f"{window}: {found.get(window, 'nothing')} is in {REVENUE!r}, the orders come to "
+        f"{wanted.get(window, 'nothing')}"
+        for window in wrong[:_SHOWN]
+    ]
+    return told + ([f"and {len(wrong) - _SHOWN} more"] if len(wrong) > _SHOWN else [])
+
+
+def read(bootstrap: str, topic: str) -> Iterator[bytes]:
+    """Every value of the topic, in the order of its partitions' offsets."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": "check", "enable.auto.commit": False}
+    consumer = Consumer(settings)
+    try:
+        left = _ends(consumer, topic)
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in left])
+        deadline = time.monotonic() + _TIMEOUT_S
+        while left:
+            messages = consumer.consume(_CHUNK, timeout=_POLL_S)
+            if messages:
+                deadline = time.monotonic() + _TIMEOUT_S
+            elif time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"{topic!r} gave nothing for {_TIMEOUT_S:.0f} s, with {left} still to come"
+                )
+            for message in messages:
+                value, partition, offset = message.value(), message.partition(), message.offset()
+                if message.error() is not None or value is None or partition is None or offset is None:
+                    raise RuntimeError(f"{topic!r}: a message without a value: {message.error()}")
+                yield value
+                if offset + 1 >= left[partition]:
+                    del left[partition]
+    finally:
+        consumer.close()
+
+
+def _ends(consumer: Consumer, topic: str) -> dict[int, int]:
+    """Where each partition ends, of those that have anything."""
+    ends = {}
+    for number in consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions:
+        _, end = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=_TIMEOUT_S)
+        if end:
+            ends[number] = end
+    return ends
