@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,10 @@ from tests.interop.spark.outcome import Plain, error_of, said, without_names
 from tests.interop.spark.run import Run
 from tests.interop.spark.topics import Topics
 
-pytestmark = pytest.mark.kafka
+_MARKED = [
+    pytest.param(case, id=case.id, marks=pytest.mark.kafka_full if case.full else pytest.mark.kafka)
+    for case in CASES
+]
 
 
 def outcome(case: Case, run: Run) -> tuple[Plain, str]:
@@ -31,16 +33,14 @@ def outcome(case: Case, run: Run) -> tuple[Plain, str]:
         return error_of(error, case.says), f"\n{run.format}: {said(str(error))}"
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", _MARKED)
 def test_both_connectors_do_the_same(
     case: Case, both_connectors: SparkSession, apache: ApacheKafka, topics: Topics, tmp_path: Path
 ) -> None:
-    def run(name: str) -> tuple[Plain, str]:
-        return outcome(case, Run(both_connectors, name, apache.bootstrap, tmp_path / name, case.id, topics))
-
-    # At the same time: each waits for much that is not the processor, and they share nothing that is changed.
-    with ThreadPoolExecutor(2) as pool:
-        (jvm, jvm_error), (ottla, our_error) = pool.map(run, ("kafka", "ottla"))
+    (jvm, jvm_error), (ottla, our_error) = (
+        outcome(case, Run(both_connectors, name, apache.bootstrap, tmp_path / name, case.id, topics))
+        for name in ("kafka", "ottla")
+    )
     assert jvm_error == "" if not case.says else jvm == {"error": list(case.says)}, (
         jvm_error or "it has not failed"
     )

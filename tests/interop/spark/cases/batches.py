@@ -42,8 +42,8 @@ CASES: tuple[Case, ...] = (
     Case("batch-assign-a-partition-that-is-not-there", read, {"assign": '{"side-other":[0,7]}'}),
     Case("batch-empty-topic", read, {"subscribe": "side-empty"}),
     Case("batch-options-in-any-case", read, {"SUBSCRIBE": "side-other", "STARTINGOFFSETS": "EARLIEST"}),
-    Case("batch-start-earliest", read, start("earliest")),
-    Case("batch-end-latest", read, end("Latest")),
+    Case("batch-start-earliest", read, start("earliest"), full=True),
+    Case("batch-end-latest", read, end("Latest"), full=True),
     Case("batch-start-offsets", read, start('{"side-plain":{"0":3,"1":-2,"2":28}}')),
     Case("batch-end-offsets", read, end('{"side-plain":{"0":3,"1":-1,"2":28}}')),
     Case(
@@ -72,6 +72,7 @@ CASES: tuple[Case, ...] = (
         read,
         {**PLAIN, "startingTimestamp": at(15), "startingOffsetsByTimestampStrategy": "error"},
         says=("timestamp",),
+        full=True,
     ),
     Case(
         "batch-start-time-too-late-is-latest",
@@ -83,6 +84,7 @@ CASES: tuple[Case, ...] = (
         read,
         {**PLAIN, "startingOffsetsByTimestamp": NONE_SO_LATE},
         says=("timestamp",),
+        full=True,
     ),
     Case(
         "batch-start-times-too-late-are-latest",
@@ -101,10 +103,10 @@ CASES: tuple[Case, ...] = (
     Case("batch-append-time", read, {"subscribe": "side-append-time"}),
     Case("batch-fewer-columns", read_key_and_value, PLAIN, says=("schema",)),
     Case("batch-headers", read, {**PLAIN, "includeHeaders": "true"}),
-    Case("batch-headers-not-wanted", read, {"subscribe": "side-other", "includeHeaders": "FALSE"}),
+    Case("batch-headers-not-wanted", read, {"subscribe": "side-other", "includeHeaders": "FALSE"}, full=True),
     Case("batch-codecs", read, {"subscribe": "side-codecs", "includeHeaders": "true"}),
     Case("batch-min-partitions", read, {**PLAIN, "minPartitions": "7"}),
-    Case("batch-min-partitions-fewer-than-there-are", read, {**PLAIN, "minPartitions": "2"}),
+    Case("batch-min-partitions-fewer-than-there-are", read, {**PLAIN, "minPartitions": "2"}, full=True),
     Case(
         "batch-min-partitions-more-than-records",
         count_tasks,
@@ -126,7 +128,7 @@ CASES: tuple[Case, ...] = (
     Case("batch-committed", read, {**TRANSACTIONS, **COMMITTED}),
     Case("batch-committed-split", read, {**TRANSACTIONS, **COMMITTED, "minPartitions": "4"}),
     Case("batch-all-aborted", read, {"subscribe": "side-aborted", **COMMITTED}),
-    Case("batch-aborted-uncommitted", read, {"subscribe": "side-aborted"}),
+    Case("batch-aborted-uncommitted", read, {"subscribe": "side-aborted"}, full=True),
     Case("batch-open-transaction", read, {"subscribe": "side-open"}),
     Case("batch-open-transaction-committed", read, {"subscribe": "side-open", **COMMITTED}),
     Case("batch-trimmed", read, TRIMMED),
@@ -150,12 +152,14 @@ CASES: tuple[Case, ...] = (
             "endingOffsets": '{"side-trimmed":{"0":3}}',
             "failOnDataLoss": "false",
         },
+        full=True,
     ),
     Case(
         "batch-end-beyond-the-end",
         read,
         {**end('{"side-plain":{"0":11,"1":-1,"2":-1}}'), "kafkaConsumer.pollTimeoutMs": "3000"},
         says=("side-plain",),
+        full=True,
     ),
     Case(
         "batch-end-beyond-the-end-need-not-be",
@@ -165,6 +169,7 @@ CASES: tuple[Case, ...] = (
             "kafkaConsumer.pollTimeoutMs": "3000",
             "failOnDataLoss": "false",
         },
+        full=True,
     ),
     Case(
         "batch-start-beyond-the-end",

@@ -19,3 +19,5 @@ class Case:
     job: Job
     options: Mapping[str, str] = field(default_factory=dict)
     says: tuple[str, ...] = ()
+    full: bool = False
+    """Whether it is one more of its kind, for the long runs only."""
