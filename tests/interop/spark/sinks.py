@@ -65,24 +65,24 @@ def _written(run: Run, names: tuple[str, ...]) -> Plain:
 def records_of(bootstrap: str, topic: str) -> Plain:
     """Partition, key, value and headers of every record, sorted: who writes decides on no order between tasks."""
     settings = {"bootstrap.servers": bootstrap, "group.id": "side-by-side", "enable.auto.commit": False}
-    consumer = Consumer(settings)
+    consumer = Consumer({**settings, "fetch.wait.max.ms": 10})
     try:
-        partitions = consumer.list_topics(topic, timeout=_POLL_S).topics[topic].partitions
-        found = [record for partition in partitions for record in _all_of(consumer, topic, partition)]
+        return sorted(map(_plain, _all_of(consumer, topic)), key=repr)
     finally:
         consumer.close()
-    return sorted(found, key=repr)
 
 
-def _all_of(consumer: Consumer, topic: str, partition: int) -> list[Plain]:
-    first, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_POLL_S)
-    consumer.assign([TopicPartition(topic, partition, first)])
-    found: list[Plain] = []
-    while len(found) < end - first:
-        messages = consumer.consume(end - first - len(found), timeout=_POLL_S)
+def _all_of(consumer: Consumer, topic: str) -> list[Message]:
+    numbers = consumer.list_topics(topic, timeout=_POLL_S).topics[topic].partitions
+    partitions = [TopicPartition(topic, number, 0) for number in numbers]
+    count = sum(consumer.get_watermark_offsets(each, timeout=_POLL_S)[1] for each in partitions)
+    consumer.assign(partitions)
+    found: list[Message] = []
+    while len(found) < count:
+        messages = consumer.consume(count - len(found), timeout=_POLL_S)
         if not messages:
-            raise TimeoutError(f"{topic}-{partition} ended after {len(found)} of {end - first} records")
-        found += [_plain(message) for message in messages]
+            raise TimeoutError(f"{topic} ended after {len(found)} of {count} records")
+        found += messages
     return found
 
 

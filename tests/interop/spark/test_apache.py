@@ -65,7 +65,7 @@ def test_a_topic_survives_being_copied_by_a_stream(make_run: MakeRun) -> None:
     run.topics.create(run.topic("t"), partitions=3)
     run.topics.create(run.topic("u"), partitions=3)
     run.topics.write(run.topic("t"), [entry for p in range(3) for entry in entries(40, p)])
-    source = run.stream({**EARLIEST, "includeHeaders": "true", "maxOffsetsPerTrigger": "50"})
+    source = run.stream({**EARLIEST, "includeHeaders": "true", "maxOffsetsPerTrigger": "70"})
     query = (
         source.select("key", "value", "partition", "headers")
         .writeStream.format("ottla")
@@ -111,6 +111,6 @@ def test_a_stream_reads_every_record_once_however_small_its_batches_are(make_run
     run = make_run("small")
     run.topics.create(run.topic("t"), partitions=3)
     run.topics.write(run.topic("t"), [entry for p in range(3) for entry in entries(30, p)], codec="zstd")
-    outcome = Stream(run, {**EARLIEST, "maxOffsetsPerTrigger": "7"}, availableNow=True).finished()
+    outcome = Stream(run, {**EARLIEST, "maxOffsetsPerTrigger": "25"}, availableNow=True).finished()
     read = [(row[3], row[4]) for batch in outcome["batches"] for row in batch["rows"]]
     assert sorted(read) == [(partition, offset) for partition in range(3) for offset in range(30)]

@@ -12,15 +12,17 @@ NOT_STRING_OR_BINARY = ("string", "binary")
 
 CASES: tuple[Case, ...] = (
     Case("sink-value", write("SELECT 'v' AS value"), T),
-    Case("sink-binary-value", write("SELECT CAST('v' AS binary) AS value"), T),
+    Case("sink-binary-value", write("SELECT CAST('v' AS binary) AS value"), T, full=True),
     Case("sink-key-and-value", write("SELECT 'k' AS key, 'v' AS value"), T),
     Case("sink-binary-key", write("SELECT CAST('k' AS binary) AS key, 'v' AS value"), T, full=True),
     Case("sink-nulls", write("SELECT CAST(NULL AS string) AS key, CAST(NULL AS binary) AS value"), T),
-    Case("sink-columns-in-any-order", write("SELECT 'v' AS value, '@prefix@t' AS topic, 'k' AS key")),
+    Case(
+        "sink-columns-in-any-order", write("SELECT 'v' AS value, '@prefix@t' AS topic, 'k' AS key"), full=True
+    ),
     Case("sink-columns-in-any-case", write("SELECT 'v' AS VALUE, 'k' AS Key"), T, ("value", "not found")),
     Case("sink-more-columns", write("SELECT 'v' AS value, 1 AS other, current_date() AS day"), T),
     Case("sink-keys-choose-partitions", write(NUMBERS, partitions=4), T),
-    Case("sink-no-rows", write("SELECT 'v' AS value WHERE false"), T),
+    Case("sink-no-rows", write("SELECT 'v' AS value WHERE false"), T, full=True),
     Case(
         "sink-partition-column",
         write(
@@ -32,6 +34,7 @@ CASES: tuple[Case, ...] = (
         "sink-partition-column-with-nulls",
         write("SELECT 'k' AS key, 'v' AS value, CAST(NULL AS int) AS partition", partitions=3),
         T,
+        full=True,
     ),
     Case(
         "sink-partition-not-there",
@@ -50,7 +53,7 @@ CASES: tuple[Case, ...] = (
         ),
     ),
     Case("sink-topic-option-beats-the-column", write("SELECT 'v' AS value, '@prefix@u' AS topic"), T),
-    Case("sink-topic-option-with-spaces", write("SELECT 'v' AS value"), {"topic": " @t@ "}),
+    Case("sink-topic-option-with-spaces", write("SELECT 'v' AS value"), {"topic": " @t@ "}, full=True),
     Case("sink-without-a-mode", write("SELECT 'v' AS value", mode=None), T),
     Case("sink-append", write("SELECT 'v' AS value", mode="append"), T, full=True),
     Case("sink-error-if-exists", write("SELECT 'v' AS value", mode="errorifexists"), T, full=True),
@@ -85,8 +88,14 @@ CASES: tuple[Case, ...] = (
         ("key", *NOT_STRING_OR_BINARY),
         full=True,
     ),
-    Case("sink-topic-of-int", write("SELECT 1 AS topic, 'v' AS value"), {}, ("topic", "string")),
-    Case("sink-partition-of-string", write("SELECT 'v' AS value, '1' AS partition"), T, ("partition", "int")),
+    Case("sink-topic-of-int", write("SELECT 1 AS topic, 'v' AS value"), {}, ("topic", "string"), full=True),
+    Case(
+        "sink-partition-of-string",
+        write("SELECT 'v' AS value, '1' AS partition"),
+        T,
+        ("partition", "int"),
+        full=True,
+    ),
     Case(
         "sink-partition-of-bigint",
         write("SELECT 'v' AS value, 1L AS partition"),
@@ -106,6 +115,7 @@ CASES: tuple[Case, ...] = (
     Case(
         "stream-sink-topic-column",
         write_stream("value", "concat('@prefix@', if(partition = 0, 't', 'u')) AS topic"),
+        full=True,
     ),
     Case(
         "stream-sink-headers",
@@ -125,6 +135,10 @@ CASES: tuple[Case, ...] = (
         full=True,
     ),
     Case(
-        "stream-sink-null-topic", write_stream("value", "CAST(NULL AS string) AS topic"), {}, ("null topic",)
+        "stream-sink-null-topic",
+        write_stream("value", "CAST(NULL AS string) AS topic"),
+        {},
+        ("null topic",),
+        full=True,
     ),
 )

@@ -27,13 +27,18 @@ CAREFREE = {**OWN, "failOnDataLoss": "false"}
 LIMITED = {**EARLIEST, "maxOffsetsPerTrigger": "25"}
 
 CASES: tuple[Case, ...] = (
-    Case("stream-schema", stream_schema, PLAIN),
+    Case("stream-schema", stream_schema, PLAIN, full=True),
     Case("stream-schema-with-headers", stream_schema, {**PLAIN, "includeHeaders": "true"}),
     Case("stream-available-now", stream, EARLIEST),
     Case("stream-offsets-of-the-first-batch", stream_ends, EARLIEST),
     Case("stream-once", stream_once, EARLIEST),
     Case("stream-headers", stream, {**EARLIEST, "includeHeaders": "true"}, full=True),
-    Case("stream-pattern", stream, {"subscribePattern": "side-(plain|oth.+)", "startingOffsets": "earliest"}),
+    Case(
+        "stream-pattern",
+        stream,
+        {"subscribePattern": "side-(plain|oth.+)", "startingOffsets": "earliest"},
+        full=True,
+    ),
     Case("stream-assign", stream, {"assign": '{"side-plain":[1]}', "startingOffsets": "earliest"}, full=True),
     Case("stream-start-latest", stream, {**PLAIN, "startingOffsets": "latest"}),
     Case(
@@ -71,6 +76,7 @@ CASES: tuple[Case, ...] = (
         "stream-min-offsets-not-there",
         stream,
         {**EARLIEST, "minOffsetsPerTrigger": "100", "maxTriggerDelay": "1h"},
+        full=True,
     ),
     Case("stream-min-offsets-of-once", stream_once, {**EARLIEST, "minOffsetsPerTrigger": "100"}, full=True),
     Case(
@@ -85,6 +91,7 @@ CASES: tuple[Case, ...] = (
         "stream-all-aborted",
         stream,
         {"subscribe": "side-aborted", **COMMITTED, "startingOffsets": "earliest"},
+        full=True,
     ),
     Case(
         "stream-open-transaction",
@@ -92,7 +99,7 @@ CASES: tuple[Case, ...] = (
         {"subscribe": "side-open", **COMMITTED, "startingOffsets": "earliest"},
         full=True,
     ),
-    Case("stream-trimmed", stream, {"subscribe": "side-trimmed", "startingOffsets": "earliest"}),
+    Case("stream-trimmed", stream, {"subscribe": "side-trimmed", "startingOffsets": "earliest"}, full=True),
     Case(
         "stream-start-was-trimmed",
         stream,
@@ -114,10 +121,15 @@ CASES: tuple[Case, ...] = (
     Case("restart-with-nothing-new", restart(nothing), OWN, full=True),
     Case("restart-with-more-records", restart(more_records), OWN),
     Case("restart-from-latest", restart(more_records), {"subscribe": "@t@"}),
-    Case("restart-ignores-a-new-start", restart(more_records, then={"startingOffsets": "latest"}), OWN),
+    Case(
+        "restart-ignores-a-new-start",
+        restart(more_records, then={"startingOffsets": "latest"}),
+        OWN,
+        full=True,
+    ),
     Case("restart-with-a-limit", restart(more_records, then={"maxOffsetsPerTrigger": "3"}), OWN, full=True),
     Case("restart-with-a-new-partition", restart(new_partition), OWN),
-    Case("restart-with-a-new-topic", restart(new_topic, then={"subscribe": "@t@,@u@"}), OWN),
+    Case("restart-with-a-new-topic", restart(new_topic, then={"subscribe": "@t@,@u@"}), OWN, full=True),
     Case(
         "restart-with-a-new-topic-of-the-pattern",
         restart(new_topic),
@@ -126,11 +138,15 @@ CASES: tuple[Case, ...] = (
     ),
     Case("restart-after-a-loss", restart(lost_records), OWN, says=("offset", "failOnDataLoss")),
     Case("restart-after-a-loss-that-may-be", restart(lost_records), CAREFREE),
-    Case("restart-after-a-trim-of-what-was-read", restart(lost_old_records), OWN),
+    Case("restart-after-a-trim-of-what-was-read", restart(lost_old_records), OWN, full=True),
     Case("restart-without-the-topic", restart(lost_topic), OWN, says=("topic",), full=True),
     Case("restart-without-the-topic-which-may-be", restart(lost_topic), CAREFREE, says=("topic",)),
     Case(
-        "restart-with-the-topic-made-anew", restart(topic_made_anew), OWN, says=("offset", "failOnDataLoss")
+        "restart-with-the-topic-made-anew",
+        restart(topic_made_anew),
+        OWN,
+        says=("offset", "failOnDataLoss"),
+        full=True,
     ),
     Case("restart-with-the-topic-made-anew-which-may-be", restart(topic_made_anew), CAREFREE, full=True),
     Case(
@@ -143,7 +159,7 @@ CASES: tuple[Case, ...] = (
     Case("takeover-with-nothing-new", restart(nothing, begun_by="kafka"), OWN, full=True),
     Case("takeover-with-more-records", restart(more_records, begun_by="kafka"), OWN),
     Case("takeover-from-latest", restart(more_records, begun_by="kafka"), {"subscribe": "@t@"}, full=True),
-    Case("takeover-with-a-new-partition", restart(new_partition, begun_by="kafka"), OWN),
+    Case("takeover-with-a-new-partition", restart(new_partition, begun_by="kafka"), OWN, full=True),
     Case(
         "takeover-of-limited-batches",
         restart(more_records, begun_by="kafka"),
