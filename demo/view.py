@@ -43,7 +43,7 @@ class State:
 
     def __str__(self) -> str:
         cents = sum(total.cents for total in self.totals.values())
-        waiting = f"{self.batches} micro-batches" if self.batches else "Spark is starting"
+        waiting = f"{self.batches} micro-batches" if self.totals else "Spark is starting"
         return (
             f"orders in: {self.orders:,} of {self.of:,}; summed by Spark: {self.summed:,}, "
             f"revenue {money(cents)}; {waiting}"
