@@ -4,11 +4,14 @@ Spark looks for data sources once, in the Python of PYSPARK_DRIVER_PYTHON, else 
 PATH. A notebook (PYSPARK_DRIVER_PYTHON=jupyter) or a virtual environment off the PATH is not looked into, and all
 that Spark says then is DATA_SOURCE_NOT_FOUND. A source that is registered runs in the Python of PYSPARK_PYTHON
 and, where that one lacks Ottla, can say so itself.
+
+A batch write looks in the session that is active in its thread, and a thread that Python has started has none: the
+same error, of all Python sources alike. So whoever registers also makes the session the active one of the thread.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pyspark.errors import AnalysisException
 
@@ -30,10 +33,19 @@ def register(spark: AnySession) -> None:
     >>> ottla.spark.register(spark)
     >>> spark.read.format("ottla").options(...)
 
-    Harmless where it was found, and when called twice. Works through Spark Connect with the package on the server.
+    Harmless where it was found, and when called twice. Works through Spark Connect with the package on the server. In
+    a thread of one's own, call it there before a batch is written.
     """
+    make_active(spark)
     try:
         spark.dataSource.register(ShippedClass(OttlaDataSource))  # type: ignore[arg-type]
     except AnalysisException as error:
         if error.getCondition() != _FOUND_ALREADY:
             raise
+
+
+def make_active(spark: Any) -> None:
+    """Lets batch writes of this thread find the sources of the session; on Spark Connect they do anyway."""
+    jvm = getattr(spark, "_jvm", None)
+    if jvm is not None:
+        jvm.SparkSession.setActiveSession(spark._jsparkSession)

@@ -21,7 +21,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ottla.spark.option_names import logger
-from ottla.spark.registration import register
+from ottla.spark.registration import make_active, register
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -168,8 +168,10 @@ def _appending_save(original: _Method) -> _Method:
         if format is not None:
             self.format(format)
         notes = _notes(self)
-        if notes.replaced and (notes.mode or "default").lower() in _APPENDING:
-            self.mode("append")
+        if notes.replaced:
+            make_active(_session_of(self))
+            if (notes.mode or "default").lower() in _APPENDING:
+                self.mode("append")
         original(self, path, partitionBy=partitionBy, **options)
 
     return save
