@@ -7,9 +7,6 @@ tests that need it are skipped, and say so.
 from __future__ import annotations
 
 import os
-import re
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,10 +14,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tools.preflight import check_java
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LEAST_JAVA = 17
 _CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -36,7 +34,7 @@ _CONF = {
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session with two threads; whatever a test sets in its configuration, it has to unset."""
-    problem = _java_problem()
+    problem = check_java()
     if problem is not None:
         pytest.skip(problem)
     from pyspark.sql import SparkSession
@@ -93,16 +91,3 @@ def _end_gateway() -> None:
         process.wait(timeout=30)
     SparkContext._gateway = None
     SparkContext._jvm = None
-
-
-def _java_problem() -> str | None:
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    if java is None or not Path(java).exists():
-        return f"Spark needs Java {_LEAST_JAVA} or newer, and there is none: set JAVA_HOME, or put java on the PATH"
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    found = re.search(r'version "(\d+)', told)
-    if found is None or int(found[1]) < _LEAST_JAVA:
-        first = told.splitlines()[0] if told else "nothing"
-        return f"Spark needs Java {_LEAST_JAVA} or newer; {java} says {first}"
-    return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import venv
 from pathlib import Path
 
@@ -10,14 +9,16 @@ import pyarrow
 import pytest
 
 from ottla.broker import Cluster
+from tools.preflight import check_java
 
 ORDERS = [b"order %04d" % number for number in range(1_000)]
 
 
 @pytest.fixture(autouse=True)
 def _java() -> None:
-    if shutil.which("java") is None:
-        pytest.skip("Spark needs Java 17 or newer, and there is no `java` on the PATH")
+    problem = check_java()
+    if problem is not None:
+        pytest.skip(problem)
 
 
 @pytest.fixture
