@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ from ottla.runtime import MovableClock, Runtime, SystemRuntime
 if TYPE_CHECKING:
     from ottla.client.client import AsyncClient
 
+CHAOS_SEEDS = int(os.environ.get("OTTLA_CHAOS_SEEDS", "12"))
+"""How many seeds a chaos test runs; `make chaos` sets it."""
 _LONGEST = 100.0
 """How many seconds a test on sockets may take before it counts as one that hangs."""
 

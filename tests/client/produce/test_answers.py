@@ -37,8 +37,8 @@ def test_what_may_pass_is_sent_again(name: str) -> None:
 
 
 def test_the_wrong_order_means_a_gap_only_for_the_first_batch() -> None:
-    assert verdict("OUT_OF_ORDER_SEQUENCE_NUMBER") is Verdict.NEW_EPOCH
-    assert verdict("OUT_OF_ORDER_SEQUENCE_NUMBER", unsure=True) is Verdict.NEW_EPOCH
+    assert verdict("OUT_OF_ORDER_SEQUENCE_NUMBER") is Verdict.REFUTED
+    assert verdict("OUT_OF_ORDER_SEQUENCE_NUMBER", unsure=True) is Verdict.REFUTED
     assert verdict("OUT_OF_ORDER_SEQUENCE_NUMBER", first=False) is Verdict.RETRY_BEHIND
     assert verdict("OUT_OF_ORDER_SEQUENCE_NUMBER", idempotent=False) is Verdict.FAIL
 

@@ -2,6 +2,8 @@
 
 Delivered records are stored once; those that failed for certain are not; those that may be stored are there once or
 not at all; and whatever is stored is in the order in which it was produced.
+
+`make chaos` runs many more seeds than `make test` does.
 """
 
 from __future__ import annotations
@@ -18,10 +20,12 @@ from ottla.broker.cluster import AsyncCluster
 from ottla.errors import DeliveryError, KafkaError
 from ottla.wire.records import Delivery
 from tests.client.produce.producing import producing
-from tests.client.worlds import World, in_simulation
+from tests.client.worlds import CHAOS_SEEDS, World, in_simulation
 
 TOPIC = "orders"
 PARTITIONS = 3
+RECORDS = 300
+LONGEST_OUTAGE = 6.0
 QUICK = {"broker.session.timeout.ms": 1000, "broker.heartbeat.interval.ms": 100}
 # Not OUT_OF_ORDER_SEQUENCE_NUMBER: a producer takes that for a proof, which an invented one is not.
 ERRORS = (
@@ -34,11 +38,46 @@ ERRORS = (
 )
 
 
-async def shake(world: World, cluster: AsyncCluster, random: Random, enough: asyncio.Event) -> None:
+# What a partition answers for as long as an outage lasts, and when: some of it is stored all the same.
+OUTAGES = (
+    ("before_append", faults.error("NOT_ENOUGH_REPLICAS")),
+    ("after_append", faults.error("NOT_ENOUGH_REPLICAS_AFTER_APPEND")),
+    ("before_append", faults.drop),
+    ("after_append", faults.drop),
+    ("after_append", faults.error("REQUEST_TIMED_OUT")),
+)
+# A request that meets this rule meets no other one before the append.
+SPARED = ("before_append", faults.delay(0.0))
+
+
+async def outage(world: World, cluster: AsyncCluster, random: Random, delivery_timeout: float) -> None:
+    """A time without a single success, often longer than the delivery timeout.
+
+    It begins with rules for some requests only, so that what is in flight together gets different answers.
+    """
+    partition = random.choice((None, *range(PARTITIONS)))
+    rules = []
+    for _ in range(random.randint(0, 3)):
+        when, action = random.choice((SPARED, *OUTAGES))
+        count = random.randint(1, 3)
+        rules.append(
+            cluster.faults.add("Produce", partition=partition, when=when, action=action, count=count)
+        )
+        await world.runtime.clock.sleep(random.choice((0.0, 0.001, 0.01, 0.1)))
+    when, action = random.choice(OUTAGES)
+    rules.append(cluster.faults.add("Produce", partition=partition, when=when, action=action))
+    await world.runtime.clock.sleep(random.uniform(0.3, 2.0) * min(delivery_timeout, LONGEST_OUTAGE / 2))
+    for rule in rules:
+        cluster.faults.remove(rule)
+
+
+async def shake(
+    world: World, cluster: AsyncCluster, random: Random, enough: asyncio.Event, delivery_timeout: float
+) -> None:
     """Something goes wrong, and then something else; every node runs in the end."""
     while not enough.is_set():
         await world.runtime.clock.sleep(random.uniform(0.0, 0.3))
-        match random.randrange(6):
+        match random.randrange(8):
             case 0:
                 cluster.faults.add(
                     "Produce", when="after_append", action=faults.drop, count=random.randint(1, 3)
@@ -59,20 +98,30 @@ async def shake(world: World, cluster: AsyncCluster, random: Random, enough: asy
                 if leader > 0:
                     with suppress(KafkaError):  # the other one may not be in sync
                         await cluster.move_leader(TOPIC, partition, leader % 3 + 1)
+            case 5 | 6:
+                await outage(world, cluster, random, delivery_timeout)
             case _:
                 node = random.randint(1, 3)
                 await cluster.stop_node(node, clean=random.random() < 0.5)
+                if random.random() < 0.2:
+                    await world.runtime.clock.sleep(random.uniform(0.0, LONGEST_OUTAGE))
                 await cluster.start_node(node)
 
 
-async def produce(world: World, producer: Any, random: Random) -> list[list[Delivery]]:
+async def produce(
+    world: World, producer: Any, random: Random, delivery_timeout: float
+) -> list[list[Delivery]]:
     deliveries: list[list[Delivery]] = [[] for _ in range(PARTITIONS)]
-    for _ in range(300):
-        partition = random.randrange(PARTITIONS)
+    partition = 0
+    for _ in range(RECORDS):
+        # Often several in a row to the same one, so that many of its batches are in flight at once.
+        partition = random.choice((partition, partition, random.randrange(PARTITIONS)))
         number = len(deliveries[partition])
         deliveries[partition].append(producer.produce(TOPIC, b"%d" % number, partition=partition))
         if random.random() < 0.2:
             await world.runtime.clock.sleep(random.uniform(0.0, 0.05))
+        elif random.random() < 0.01:
+            await world.runtime.clock.sleep(random.uniform(0.0, 1.0) * min(delivery_timeout, LONGEST_OUTAGE))
     return deliveries
 
 
@@ -88,25 +137,30 @@ def check(cluster: AsyncCluster, partition: int, deliveries: list[Delivery]) -> 
             assert number not in there, f"{number} failed with {delivery.error} and is stored"
 
 
-@pytest.mark.parametrize("seed", range(15))
-@pytest.mark.parametrize("delivery_timeout_ms", [120_000, 2_000])
+@pytest.mark.parametrize("seed", range(CHAOS_SEEDS))
+@pytest.mark.parametrize("delivery_timeout_ms", [120_000, 2_000, 700])
 def test_receipts_and_logs_agree(seed: int, delivery_timeout_ms: int) -> None:
     async def body(world: World) -> None:
         random = Random(seed)
         topics = {TOPIC: PARTITIONS}
+        delivery_timeout = delivery_timeout_ms / 1000
+        request_timeout_ms = min(1000, delivery_timeout_ms // 2)
         async with world.cluster(3, topics=topics, config=QUICK) as cluster:
             async with producing(
                 world,
                 cluster,
-                linger_ms=5,
-                batch_size=200,
-                request_timeout_ms=1000,
+                linger_ms=random.choice((0, 5)),
+                batch_size=random.choice((80, 200)),
+                request_timeout_ms=request_timeout_ms,
+                fetch_max_wait_ms=100,
                 default_api_timeout_ms=1000,
                 delivery_timeout_ms=delivery_timeout_ms,
             ) as rig:
+                late = random.choice((0.0, 0.005, 0.05))
+                cluster.faults.add("Produce", when="response", action=faults.delay(late))
                 enough = asyncio.Event()
-                shaking = asyncio.ensure_future(shake(world, cluster, random, enough))
-                deliveries = await produce(world, rig.producer, random)
+                shaking = asyncio.ensure_future(shake(world, cluster, random, enough, delivery_timeout))
+                deliveries = await produce(world, rig.producer, random, delivery_timeout)
                 enough.set()
                 await shaking
                 cluster.faults.clear()

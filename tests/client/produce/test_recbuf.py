@@ -6,7 +6,7 @@ import pytest
 
 from ottla.client.produce.batch import NO_SEQUENCE, ProducerBatch
 from ottla.client.produce.producer_id import ProducerIdentity
-from ottla.client.produce.recbuf import RecBuf
+from ottla.client.produce.recbuf import EpochEnd, RecBuf
 from ottla.wire import Uuid
 from ottla.wire.records import Accumulator
 
@@ -64,6 +64,25 @@ def fail(recbuf: RecBuf, batch: ProducerBatch) -> None:
     batch.complete(-1, -1, LOST)
 
 
+def lose(recbuf: RecBuf, batch: ProducerBatch, again_at: float) -> None:
+    """Its answer does not come."""
+    recbuf.answered(batch)
+    recbuf.doubt(batch)
+    recbuf.retry(batch, LOST, again_at)
+
+
+def refuse(recbuf: RecBuf, batch: ProducerBatch, again_at: float) -> None:
+    """It is not stored, and may be later."""
+    recbuf.answered(batch)
+    recbuf.retry(batch, LOST, again_at)
+
+
+def sent_at_once(recbuf: RecBuf, time: Time, count: int) -> list[ProducerBatch]:
+    for number in range(count):
+        recbuf.buffer.append(None, b"%d" % number)
+    return [send(recbuf, time.now) for _ in range(count)]
+
+
 def proven(time: Time) -> RecBuf:
     """One that may have several requests in flight, with sequence 1 as its next."""
     recbuf = make(time)
@@ -110,7 +129,8 @@ def test_a_batch_keeps_its_sequence_when_it_is_sent_again_elsewhere(time: Time) 
     recbuf.buffer.append(None, b"1")
     batch = send(recbuf, time.now)
     assert recbuf.answered(batch)
-    recbuf.retry(batch, LOST, time.now + 5, unsure=True)
+    recbuf.doubt(batch)
+    recbuf.retry(batch, LOST, time.now + 5)
     assert recbuf.ready_at() == time.now + 5
     recbuf.move_to(Sink(2))
     assert recbuf.ready_at() == 0.0
@@ -154,31 +174,110 @@ def test_behind_a_gap_what_may_be_stored_keeps_its_sequence(time: Time) -> None:
         recbuf.buffer.append(None, b"%d" % number)
     first, second, third = (send(recbuf, time.now) for _ in range(3))
     for batch in (first, second, third):
-        recbuf.answered(batch)
-        recbuf.retry(batch, LOST, time.now, unsure=True)
+        lose(recbuf, batch, time.now)
     fail(recbuf, first)
+    assert recbuf.has_gap
     assert send(recbuf, time.now) is second
     assert (second.identity, second.sequence) == (GIVEN, 2)
     # The broker proves the gap: now everything that is left begins anew.
     recbuf.answered(second)
     assert recbuf.is_first(second)
-    recbuf.reset()
+    recbuf.end_epoch(EpochEnd.REFUTED)
     assert send(recbuf, time.now) is second
     assert (second.identity, second.sequence, second.is_unsure) == (ProducerIdentity(7, 1), 0, False)
     assert third.sequence == NO_SEQUENCE
 
 
-def test_behind_a_gap_what_is_not_stored_begins_a_new_epoch(time: Time) -> None:
+def test_behind_a_gap_what_is_not_stored_takes_over_its_sequences(time: Time) -> None:
     recbuf = proven(time)
-    recbuf.buffer.append(None, b"1")
-    recbuf.buffer.append(None, b"2")
-    first, second = send(recbuf, time.now), send(recbuf, time.now)
-    for batch in (first, second):
-        recbuf.answered(batch)
-        recbuf.retry(batch, LOST, time.now, unsure=False)
+    first, second, third = sent_at_once(recbuf, time, 3)
+    for batch in (first, second, third):
+        refuse(recbuf, batch, time.now)
+    fail(recbuf, second)
+    assert send(recbuf, time.now) is first
+    deliver(recbuf, first)
+    assert send(recbuf, time.now) is third
+    assert (third.identity, third.sequence) == (GIVEN, 2)
+
+
+def test_giving_up_what_is_not_stored_forgets_nothing_of_what_may_be(time: Time) -> None:
+    """The one before it is appended, though not by enough replicas; a new epoch would store it once more."""
+    recbuf = proven(time)
+    first, second, third = sent_at_once(recbuf, time, 3)
+    lose(recbuf, first, time.now)
+    for batch in (second, third):
+        refuse(recbuf, batch, time.now)
+    for batch in (second, third):
+        fail(recbuf, batch)
+    assert first.may_be_stored
+    assert not recbuf.may_fail(first)
+    assert send(recbuf, time.now) is first
+    assert (first.identity, first.sequence) == (GIVEN, 1)
+
+
+def test_an_epoch_that_is_over_waits_for_what_may_be_stored_before_the_gap(time: Time) -> None:
+    recbuf = proven(time)
+    first, second, third = sent_at_once(recbuf, time, 3)
+    lose(recbuf, first, time.now)
+    lose(recbuf, second, time.now)
+    refuse(recbuf, third, time.now)
+    fail(recbuf, second)
+    assert send(recbuf, time.now) is first
+    assert (first.identity, first.sequence) == (GIVEN, 1)
+    assert recbuf.ready_at() is None, "of an epoch that is over, one batch at a time"
+    lose(recbuf, first, time.now)
+    assert send(recbuf, time.now) is first
+    deliver(recbuf, first)
+    assert send(recbuf, time.now) is third
+    assert (third.identity, third.sequence) == (ProducerIdentity(7, 1), 0)
+
+
+def test_a_later_success_does_not_let_more_batches_pass_one_that_may_be_stored(time: Time) -> None:
+    """Behind five more a leader would not recognize it, and its OUT_OF_ORDER would prove nothing."""
+    recbuf = proven(time)
+    first, second, third = sent_at_once(recbuf, time, 3)
+    recbuf.buffer.append(None, b"4")
+    lose(recbuf, first, time.now + 5)
+    deliver(recbuf, second)
+    assert recbuf.ready_at() is None
+    deliver(recbuf, third)
+    assert recbuf.ready_at() == time.now + 5, "nor is its back-off cut short"
+    assert send(recbuf, time.now + 5) is first
+    assert recbuf.ready_at() is None
+    deliver(recbuf, first)
+    assert send(recbuf, time.now + 5).sequence == 4
+
+
+def test_a_proof_holds_for_what_is_still_in_flight(time: Time) -> None:
+    recbuf = proven(time)
+    first, second, third = sent_at_once(recbuf, time, 3)
+    refuse(recbuf, first, time.now)
     fail(recbuf, first)
-    assert send(recbuf, time.now) is second
+    recbuf.answered(second)
+    recbuf.end_epoch(EpochEnd.REFUTED)
+    recbuf.retry(second, LOST, time.now)
+    lose(recbuf, third, time.now)
+    assert not third.is_unsure
+    assert [send(recbuf, time.now)] == [second]
     assert (second.identity, second.sequence) == (ProducerIdentity(7, 1), 0)
+
+
+@pytest.mark.parametrize("new_id", [True, False])
+def test_what_a_broker_that_forgot_the_producer_may_have_is_given_up(time: Time, new_id: bool) -> None:
+    recbuf = proven(time)
+    first, second, third = sent_at_once(recbuf, time, 3)
+    recbuf.answered(first)
+    recbuf.end_epoch(EpochEnd.UNTOLD, new_id=new_id)
+    recbuf.retry(first, LOST, time.now)
+    lose(recbuf, second, time.now)
+    refuse(recbuf, third, time.now)
+    assert recbuf.ready_at() is None, "sent again it could be stored twice, or before the first one"
+    assert recbuf.overdue(time.now - 60) == [second]
+    fail(recbuf, second)
+    other = ProducerIdentity(8, 0)
+    sent = send(recbuf, time.now, other)
+    assert sent is first
+    assert (sent.identity, sent.sequence) == (other if new_id else ProducerIdentity(7, 1), 0)
 
 
 def test_a_new_epoch_waits_until_nothing_is_in_flight(time: Time) -> None:
@@ -187,8 +286,8 @@ def test_a_new_epoch_waits_until_nothing_is_in_flight(time: Time) -> None:
     recbuf.buffer.append(None, b"2")
     first, second = send(recbuf, time.now), send(recbuf, time.now)
     recbuf.answered(first)
-    recbuf.reset()
-    recbuf.retry(first, LOST, time.now, unsure=False)
+    recbuf.end_epoch(EpochEnd.UNTOLD)
+    recbuf.retry(first, LOST, time.now)
     assert recbuf.ready_at() is None
     recbuf.answered(second)
     assert send(recbuf, time.now) is first
@@ -216,19 +315,19 @@ def test_of_a_partition_that_is_gone_everything_fails_but_what_is_in_flight(time
         recbuf.buffer.append(None, value)
     sent = send(recbuf, time.now)
     recbuf.gone()
-    (waiting,) = recbuf.expired(time.now - 60)
+    (waiting,) = recbuf.overdue(time.now - 60)
     fail(recbuf, waiting)
-    recbuf.answered(sent)
-    recbuf.retry(sent, LOST, time.now, unsure=True)
-    assert list(recbuf.expired(time.now - 60)) == [sent]
+    lose(recbuf, sent, time.now)
+    assert list(recbuf.overdue(time.now - 60)) == [sent]
+    fail(recbuf, sent)
     recbuf.set_topic_id(NEW_TOPIC)
-    assert list(recbuf.expired(time.now - 60)) == []
+    assert recbuf.overdue(time.now - 60) == []
 
 
 def test_an_id_without_epochs_left_or_refused_is_not_used_again(time: Time) -> None:
     recbuf = proven(time)
     recbuf.identity = ProducerIdentity(7, 2**15 - 1)
-    recbuf.reset()
+    recbuf.end_epoch(EpochEnd.UNTOLD)
     recbuf.buffer.append(None, b"1")
     batch = recbuf.next_batch(time.now, 0.0)
     assert batch is not None
@@ -285,7 +384,7 @@ def test_what_waits_is_counted_in_bytes(time: Time) -> None:
     batch = send(recbuf, time.now)
     assert recbuf.waiting_bytes == 0
     recbuf.answered(batch)
-    recbuf.retry(batch, LOST, 0.0, unsure=False)
+    recbuf.retry(batch, LOST, 0.0)
     assert recbuf.waiting_bytes == whole
     fail(recbuf, batch)
     assert recbuf.waiting_bytes == 0
@@ -295,9 +394,9 @@ def test_what_waits_is_counted_in_bytes(time: Time) -> None:
 def test_the_oldest_expire_whether_they_gather_or_wait(time: Time) -> None:
     recbuf = make(time, linger=1000.0, batch_size=1000)
     recbuf.buffer.append(None, b"1")
-    assert not list(recbuf.expired(time.now))
+    assert not list(recbuf.overdue(time.now))
     recbuf.cut()
     time.now += 10
     recbuf.buffer.append(None, b"2")
-    assert [batch.encoded.count for batch in recbuf.expired(time.now)] == [1]
-    assert len(list(recbuf.expired(time.now + 1))) == 2
+    assert [batch.encoded.count for batch in recbuf.overdue(time.now)] == [1]
+    assert len(list(recbuf.overdue(time.now + 1))) == 2

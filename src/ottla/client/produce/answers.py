@@ -41,16 +41,31 @@ class Verdict(Enum):
     """Again, and from now on it may be stored."""
     RETRY_BEHIND = auto()
     """Again, once the batch before it is done: it was refused only because of that one."""
+    REFUTED = auto()
+    """Again, in a new epoch: the log has neither this batch nor those behind it."""
     NEW_EPOCH = auto()
+    """Again, in a new epoch: the broker has forgotten the producer."""
     NEW_ID = auto()
+    """Again, with another producer id: the broker knows a later epoch of this one, or nothing."""
     SPLIT = auto()
     FAIL = auto()
     FAIL_UNSURE = auto()
     """No further try, but it may be stored."""
 
 
-def judge(error: BrokerError | None, *, idempotent: bool, first: bool, unsure: bool, records: int) -> Verdict:
+def judge(
+    error: BrokerError | None,
+    *,
+    idempotent: bool,
+    first: bool,
+    unsure: bool,
+    appended: bool = False,
+    records: int,
+) -> Verdict:
     """`first`: nothing before it is open; `unsure`: an earlier try may have stored it.
+
+    `appended`: the broker names an offset beside the error. Its leader has appended the batch and then, while it waited
+    for the other replicas, lost the partition: that error has the same code as one before the append.
 
     A broker that has forgotten the producer, or knows a later epoch of it, can no longer recognize a batch that it
     has stored already. To send such a batch under another epoch could store it twice: it fails instead. With
@@ -58,7 +73,7 @@ def judge(error: BrokerError | None, *, idempotent: bool, first: bool, unsure: b
     """
     if error is None or isinstance(error, DuplicateSequenceNumberError):
         return Verdict.DELIVERED
-    if isinstance(error, _UNSURE):
+    if isinstance(error, _UNSURE) or (appended and error.retriable):
         return Verdict.RETRY_UNSURE
     if isinstance(error, MessageTooLargeError):
         return Verdict.SPLIT if records > 1 and not unsure else Verdict.FAIL
@@ -66,10 +81,10 @@ def judge(error: BrokerError | None, *, idempotent: bool, first: bool, unsure: b
     if idempotent and isinstance(error, UnknownProducerIdError):
         return Verdict.FAIL_UNSURE if unsure else Verdict.NEW_EPOCH
     if idempotent and isinstance(error, OutOfOrderSequenceNumberError):
-        return Verdict.NEW_EPOCH if first else Verdict.RETRY_BEHIND
+        return Verdict.REFUTED if first else Verdict.RETRY_BEHIND
     if idempotent and isinstance(error, InvalidProducerEpochError | InvalidProducerIdMappingError):
         return Verdict.FAIL_UNSURE if unsure else Verdict.NEW_ID
-    if isinstance(error, _VAGUE):
+    if appended or isinstance(error, _VAGUE):
         return Verdict.FAIL_UNSURE
     return Verdict.RETRY if error.retriable else Verdict.FAIL
 

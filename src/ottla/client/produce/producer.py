@@ -421,7 +421,7 @@ class Producer:
             self._sweeper = self._clock.call_later(self._sweep_every, self._sweep)
 
     def _sweep(self) -> None:
-        """Gives up what is older than the delivery timeout and may fail; goes on while there is something."""
+        """Gives up what is overdue; goes on while there is something."""
         self._sweeper = None
         opened_before = self._clock.monotonic() - self._settings.delivery_timeout
         for topic in list(self._topics.values()):
@@ -429,16 +429,18 @@ class Producer:
             if held_since is not None and held_since < opened_before:
                 self._fail_topic(topic, self._too_late(topic.name, topic.last_error, False))
         for recbuf in list(self._recbufs.values()):
-            for batch in recbuf.expired(opened_before):
+            for batch in recbuf.overdue(opened_before):
                 # A callback of the one before may have given it up.
                 if not batch.is_done:
                     self._give_up(recbuf, [batch], self._expiry(recbuf, batch))
         if self._accumulator.used_records or any(not recbuf.is_empty for recbuf in self._recbufs.values()):
             self._sweep_later()
 
-    def _expiry(self, recbuf: RecBuf, batch: ProducerBatch) -> KafkaError:
+    def _expiry(self, recbuf: RecBuf, batch: ProducerBatch) -> BaseException:
         if recbuf.is_gone:
             return without_partition(recbuf)
+        if recbuf.is_untold(batch) and batch.last_error is not None:
+            return batch.last_error
         return self._too_late(f"{recbuf.topic}-{recbuf.partition}", batch.last_error, batch.may_be_stored)
 
     def _too_late(self, where: str, cause: BaseException | None, may_be_stored: bool) -> KafkaError:
@@ -454,7 +456,7 @@ class Producer:
             self._outcomes.failed(batch, given_up_error(batch, error))
         self._schedule.consider(recbuf)
 
-    def _fail_topic(self, topic: TopicProducer, error: KafkaError) -> None:
+    def _fail_topic(self, topic: TopicProducer, error: BaseException) -> None:
         """It does not exist, or is not ours to write to. What a broker can still tell of waits for its answer."""
         _logger.warning("records for %s cannot be delivered: %s", topic.name, error)
         if topic.appender is None:
@@ -479,7 +481,7 @@ class Producer:
             ]
             self._give_up(recbuf, batches, error)
 
-    def _fail_held(self, topic: TopicProducer, error: KafkaError) -> int:
+    def _fail_held(self, topic: TopicProducer, error: BaseException) -> int:
         records = topic.held.records
         if records:
             self._outcomes.count_failed(records, error)
@@ -489,6 +491,9 @@ class Producer:
 
     def fail_all(self, error: BaseException) -> None:
         """Nothing will be sent any more: every record has this error, but those that wait for an answer."""
+        for topic in list(self._topics.values()):
+            if topic.appender is None:
+                self._fail_topic(topic, error)
         for recbuf in list(self._recbufs.values()):
             recbuf.cut()
             self._give_up(recbuf, [batch for batch in recbuf.batches if not batch.is_in_flight], error)

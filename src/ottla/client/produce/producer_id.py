@@ -4,7 +4,7 @@
 Epochs belong to partitions here: a broker compares the epoch of a batch with what it knows of that partition only,
 so a partition that lost its place begins a new epoch with sequence 0 and no other one has to stop for it.
 
-Invariant: the pair (epoch, sequence) of one id is never used for two different batches of a partition.
+Invariant: the pair (epoch, sequence) of one id is never used for two batches of a partition that may both be stored.
 """
 
 from __future__ import annotations

@@ -6,14 +6,17 @@ are moved from there when they can be sent, so that an open one keeps filling wh
 
 Sequence numbers are the partition's: a batch keeps its own whichever broker leads. They are given when a batch is
 first sent. One request at a time until a first success (a broker that does not know the producer takes any sequence
-as the first), then as many as the connection may have.
+as the first), then as many as the connection may have, until one of them has to be sent again: that goes alone.
 
-Failing a batch leaves a gap, and the broker refuses what comes behind it. Three cases:
-- It was the last to get a sequence and is certainly not stored: the next batch gets that sequence.
-- What is behind it is certainly not stored either: a new epoch begins with sequence 0 (KIP-360).
-- Otherwise the ones behind go on as they are. Either the broker has the failed one and takes them, or it answers
-  OUT_OF_ORDER_SEQUENCE_NUMBER for the first of them. That answer proves that the log does not have it: at most five
-  batches are ever unanswered, and the last five of a log are recognized as duplicates. Only then a new epoch begins.
+A batch that is given up leaves a gap in the sequence, and the broker refuses what comes behind it:
+- If neither it nor anything behind it may be stored, those behind get their sequences anew, from the gap on.
+- If something behind it may be stored, everything goes on as it is. Either the broker has the one that was given up,
+  and takes the others, or it answers OUT_OF_ORDER_SEQUENCE_NUMBER for the first of them. That proves that the log has
+  none of them: no more than four batches are ever sent behind one that is open, and a leader recognizes the last five.
+- If it may be stored itself, nobody knows which sequence comes next: the epoch is over.
+
+A new epoch begins with sequence 0 (KIP-360), and a broker does not recognize in it what it stored in the old one. So it
+begins only when no open batch may be stored. What becomes of those that may be depends on `EpochEnd`.
 
 Invariant: in `batches` there are all that are neither delivered nor failed, in the order of their records.
 """
@@ -21,13 +24,26 @@ Invariant: in `batches` there are all that are neither delivered nor failed, in 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable
+from enum import Enum, auto
+from itertools import islice
 from typing import Protocol
 
 from ottla.client.produce.batch import NO_SEQUENCE, ProducerBatch
 from ottla.client.produce.producer_id import NOBODY, ProducerIdentity, next_sequence
 from ottla.wire import ZERO_UUID, Uuid
 from ottla.wire.records import EncodedBatch, RecordBuffer
+
+
+class EpochEnd(Enum):
+    """Why a partition's epoch is over, which decides about the batches that may be stored in it."""
+
+    REFUTED = auto()
+    """The leader proved that it has none of them."""
+    GAP = auto()
+    """A batch that may be stored was given up. The leader still recognizes those before it: they are sent again."""
+    UNTOLD = auto()
+    """Brokers have forgotten the producer, or the topic was created anew: no broker can tell, and they are given up."""
 
 
 class Outlet(Protocol):
@@ -75,7 +91,9 @@ class RecBuf:
         self._linger = linger
         self._max_in_flight = max_in_flight
         self._is_proven = False
-        self._needs_reset = False
+        self._epoch_end: EpochEnd | None = None
+        self.has_gap = False
+        """A batch was given up whose sequences the broker expects next: it is going to refuse those behind it."""
         self._sequence = 0
         self._not_before = 0.0
         # Of `batches`, those that are not in flight.
@@ -99,7 +117,9 @@ class RecBuf:
             return None
         # Behind an epoch that is over nothing is sent: its sequences would be given out, and then once more.
         in_flight = self.in_flight
-        if in_flight and (self._needs_reset or in_flight >= (self._max_in_flight if self._is_proven else 1)):
+        if in_flight and (self._epoch_end or in_flight >= (self._max_in_flight if self._is_proven else 1)):
+            return None
+        if self._epoch_end is EpochEnd.UNTOLD and any(batch.is_unsure for batch in self.batches):
             return None
         buffer = self.buffer
         if self._queued or buffer.full_batches or (self.is_hurried and buffer.records):
@@ -163,13 +183,15 @@ class RecBuf:
 
     def identify(self, batch: ProducerBatch, given: ProducerIdentity | None) -> bool:
         """Gives the batch its producer and sequence, once; False without an id. `given` is the client's."""
-        if self._needs_reset and self.in_flight == 0:
+        if self._epoch_end is not None and not batch.is_unsure:
             self._begin_epoch()
+        if batch.sequence != NO_SEQUENCE:
+            return True
         if self.identity is None:
             if given is None or given.producer_id == self.retired_id:
                 return False
             self.identity = given
-        if self._is_idempotent and batch.sequence == NO_SEQUENCE:
+        if self._is_idempotent:
             batch.identity = self.identity
             batch.sequence = self._sequence
             self._sequence = next_sequence(self._sequence, batch.encoded.count)
@@ -185,15 +207,20 @@ class RecBuf:
 
     def _begin_epoch(self) -> None:
         """Everything that is left begins anew: it is known not to be stored under the sequences it had."""
-        self._needs_reset = False
+        assert not any(batch.may_be_stored for batch in self.batches), "it could be stored twice"
+        self._epoch_end = None
+        self.has_gap = False
         if self.identity is not None and (bumped := self.identity.bumped()) is not None:
             self.identity = bumped
         else:
             self._retire_id()
-        self._sequence = 0
-        for batch in self.batches:
+        self._number_from(0, self.batches)
+
+    def _number_from(self, sequence: int, batches: Iterable[ProducerBatch]) -> None:
+        """The next of these batches that is sent gets this sequence; none of them is stored under another one."""
+        self._sequence = sequence
+        for batch in batches:
             batch.sequence = NO_SEQUENCE
-            batch.is_unsure = False
 
     def _retire_id(self) -> None:
         if self.identity is not None:
@@ -215,21 +242,27 @@ class RecBuf:
         """The request with the batch is over, and it is stored; False if it was given up in the meantime."""
         self.in_flight -= 1
         batch.is_in_flight = False
-        self._is_proven = True
-        self.failures = 0
-        self._not_before = 0.0
         if batch.is_done:
             return False
         if self.batches[0] is batch:
             self.batches.popleft()
+            self._is_proven = True
+            self.failures = 0
+            self._not_before = 0.0
         else:
+            # What is before it may be stored too. If more were sent now, the log would end with five later batches,
+            # and the leader would no longer recognize that one.
             self.batches.remove(batch)
         return True
 
-    def retry(self, batch: ProducerBatch, error: BaseException, not_before: float, *, unsure: bool) -> None:
+    def doubt(self, batch: ProducerBatch) -> None:
+        """The request with the batch ended without a clear word: the batch may be stored from now on."""
+        if self._epoch_end is not EpochEnd.REFUTED:
+            batch.is_unsure = True
+
+    def retry(self, batch: ProducerBatch, error: BaseException, not_before: float) -> None:
         """Stays where it is, with its sequence."""
         batch.last_error = error
-        batch.is_unsure = batch.is_unsure or unsure
         self._is_proven = False
         # Of those that fail together the first one counts: it is the one to be sent next.
         if self.is_first(batch):
@@ -246,11 +279,16 @@ class RecBuf:
         """Whether nothing before it is open. An answer about the sequence says something only then."""
         return bool(self.batches) and self.batches[0] is batch
 
-    def reset(self, *, new_id: bool = False) -> None:
-        """Begin a new epoch, or with a new id, as soon as nothing is in flight."""
-        self._needs_reset = self._is_idempotent
+    def end_epoch(self, end: EpochEnd, *, new_id: bool = False) -> None:
+        """Another epoch begins, or another id, as soon as no batch of this one is in flight or may be stored."""
+        if not self._is_idempotent:
+            return
         self._is_proven = False
-        if new_id and self._is_idempotent:
+        self._epoch_end = end
+        if end is EpochEnd.REFUTED:
+            for batch in self.batches:
+                batch.is_unsure = False
+        if new_id:
             self._retire_id()
 
     def split(self, batch: ProducerBatch) -> None:
@@ -270,53 +308,51 @@ class RecBuf:
 
     def give_up(self, batch: ProducerBatch) -> None:
         """It will not be sent (again). The gap it leaves: see above."""
-        was_stored = batch.may_be_stored
-        if not self._is_idempotent or batch.sequence == NO_SEQUENCE or batch.identity != self.identity:
-            self._take_out(batch)
-            return
-        followers = self._followers(batch)
-        self._take_out(batch)
-        if not followers and not was_stored:
-            self._sequence = batch.sequence
-        elif not any(follower.may_be_stored for follower in followers):
-            self.reset()
-
-    def _followers(self, batch: ProducerBatch) -> list[ProducerBatch]:
         place = self.batches.index(batch)
-        return [
-            each
-            for number, each in enumerate(self.batches)
-            if number > place and each.sequence != NO_SEQUENCE
-        ]
-
-    def _take_out(self, batch: ProducerBatch) -> None:
-        self.batches.remove(batch)
+        del self.batches[place]
         if not batch.is_in_flight:
             self._dequeue(batch)
+        if batch.sequence == NO_SEQUENCE or self._epoch_end is not None:
+            return
+        behind = list(islice(self.batches, place, None))
+        if any(each.may_be_stored for each in behind):
+            self.has_gap = True
+        elif batch.may_be_stored:
+            self.end_epoch(EpochEnd.GAP)
+        else:
+            self._number_from(batch.sequence, behind)
 
     def may_fail(self, batch: ProducerBatch) -> bool:
-        """Whether it can be given up without leaving open what became of it.
+        """Whether it can be given up without leaving open what became of it, or no broker will ever tell.
 
-        Not while an answer is under way, and not if an earlier try may have stored it: then only a broker can tell,
-        and is asked until it does. Without idempotence nothing is ever certain, so any batch may fail at any time.
-        And of a partition that is gone no broker will tell.
+        Not while an answer is under way, and not if an earlier try may have stored it: then a broker is asked until it
+        tells. Without idempotence nothing is ever certain, so any batch may fail at any time.
         """
         if not self._is_idempotent or not batch.may_be_stored:
             return True
-        return self.is_gone and not batch.is_in_flight
+        return not batch.is_in_flight and (self.is_gone or self.is_untold(batch))
 
-    def expired(self, opened_before: float) -> Iterator[ProducerBatch]:
-        """Batches that may fail and whose first record is older than that, the oldest first; all if it is gone."""
+    def is_untold(self, batch: ProducerBatch) -> bool:
+        """Whether it may be stored and no broker can tell any more."""
+        return self._epoch_end is EpochEnd.UNTOLD and batch.is_unsure
+
+    def overdue(self, opened_before: float) -> list[ProducerBatch]:
+        """Batches to give up now, the oldest first: those that may fail and whose first record is older than that.
+
+        At any age what no broker will tell of, and everything of a partition that is gone.
+        """
         if self.is_gone:
             self.cut()
-            return iter([batch for batch in self.batches if self.may_fail(batch)])
+            return [batch for batch in self.batches if self.may_fail(batch)]
         self.cut_full()
         opened_at = self.buffer.opened_at
         if opened_at is not None and opened_at < opened_before:
             self.cut()
-        return iter(
-            [batch for batch in self.batches if batch.opened_at < opened_before and self.may_fail(batch)]
-        )
+        return [
+            batch
+            for batch in self.batches
+            if self.may_fail(batch) and (batch.opened_at < opened_before or self.is_untold(batch))
+        ]
 
     # Where it goes
 
@@ -331,7 +367,7 @@ class RecBuf:
     def set_topic_id(self, topic_id: Uuid) -> None:
         """A topic that was created anew knows nothing of our sequences, and what the old one had is gone."""
         if self.topic_id not in (ZERO_UUID, topic_id):
-            self.reset()
+            self.end_epoch(EpochEnd.UNTOLD)
         self.topic_id = topic_id
         self.is_gone = False
 

@@ -29,7 +29,7 @@ from ottla.client.produce.answers import Verdict, error_in, given_up_error, judg
 from ottla.client.produce.batch import ProducerBatch
 from ottla.client.produce.outcomes import Outcomes
 from ottla.client.produce.producer_id import ProducerIds
-from ottla.client.produce.recbuf import RecBuf
+from ottla.client.produce.recbuf import EpochEnd, RecBuf
 from ottla.client.produce.schedule import DrainSchedule
 from ottla.client.produce.settings import ProduceSettings
 from ottla.client.tasks import Tasks
@@ -54,6 +54,12 @@ _MOST_AHEAD: Final = 1024 * 1024
 """Bytes that wait for the socket, from which on nothing more is sent without acknowledgements."""
 _ABOUT: Final = 0.2
 """The share of a back-off by which it may be shorter or longer, so that others end with it (KIP-580 has as much)."""
+
+_EPOCH_ENDS: Final = {
+    Verdict.REFUTED: EpochEnd.REFUTED,
+    Verdict.NEW_EPOCH: EpochEnd.UNTOLD,
+    Verdict.NEW_ID: EpochEnd.UNTOLD,
+}
 
 _Sent = tuple[RecBuf, ProducerBatch]
 
@@ -394,6 +400,7 @@ class Sink:
             idempotent=self._settings.is_idempotent,
             first=recbuf.is_first(batch),
             unsure=batch.is_unsure,
+            appended=answer.base_offset >= 0,
             records=batch.encoded.count,
         )
         if verdict is Verdict.DELIVERED:
@@ -410,17 +417,22 @@ class Sink:
             batch.last_error = error
             recbuf.split(batch)
         elif verdict in (Verdict.FAIL, Verdict.FAIL_UNSURE):
-            batch.is_unsure = batch.is_unsure or verdict is Verdict.FAIL_UNSURE
+            if verdict is Verdict.FAIL_UNSURE:
+                recbuf.doubt(batch)
             self._fail(recbuf, batch, error)
         elif verdict is Verdict.RETRY_BEHIND:
             self._retry(recbuf, batch, error, unsure=False, at_once=True)
         else:
-            if verdict in (Verdict.NEW_EPOCH, Verdict.NEW_ID):
-                _logger.warning(
-                    "%s-%d begins a new producer epoch after %s", recbuf.topic, recbuf.partition, error
-                )
-                recbuf.reset(new_id=verdict is Verdict.NEW_ID)
-            self._retry(recbuf, batch, error, unsure=verdict is Verdict.RETRY_UNSURE)
+            is_expected = verdict is Verdict.REFUTED and recbuf.has_gap
+            if verdict in _EPOCH_ENDS:
+                level = logging.DEBUG if is_expected else logging.WARNING
+                words = "%s-%d begins a new producer epoch after %s"
+                _logger.log(level, words, recbuf.topic, recbuf.partition, error)
+                recbuf.end_epoch(_EPOCH_ENDS[verdict], new_id=verdict is Verdict.NEW_ID)
+            # Behind a batch that was given up this is no sign of trouble: nothing is gained by waiting.
+            self._retry(
+                recbuf, batch, error, unsure=verdict is Verdict.RETRY_UNSURE, at_once=is_expected
+            )
 
     def _retry(
         self,
@@ -431,12 +443,13 @@ class Sink:
         unsure: bool,
         at_once: bool = False,
     ) -> None:
-        batch.is_unsure = batch.is_unsure or unsure
+        if unsure:
+            recbuf.doubt(batch)
         if batch.attempts > self._settings.retries and recbuf.may_fail(batch):
             self._fail(recbuf, batch, error)
             return
         now = self._clock.monotonic()
-        recbuf.retry(batch, error, now if at_once else self._again_at(recbuf.failures, now), unsure=unsure)
+        recbuf.retry(batch, error, now if at_once else self._again_at(recbuf.failures, now))
 
     def _again_at(self, failures: int, now: float) -> float:
         """When a back-off that begins now is over: one of few moments, so that partitions go together again.
