@@ -12,10 +12,11 @@ NATIVE := $(filter-out $(CYTHON),$(NATIVE))
 WORKERS ?= auto
 FUZZ_FRAMES ?= 1000000
 FUZZ_CONNECTIONS ?= 20000
+CHAOS_SEEDS ?= 2000
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-kafka test-kafka-full lint format stubs fuzz sanitize bench wheel demo clean
+.PHONY: help setup test test-kafka test-kafka-full chaos lint format stubs fuzz sanitize bench wheel demo clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
@@ -43,6 +44,10 @@ test-kafka: $(STAMP) ## the interop suite against a real Apache Kafka (needs Jav
 test-kafka-full: $(STAMP) ## the interop suite with its long matrices
 	@$(PYTHON) tools/preflight.py java
 	$(PY) -m pytest -m "kafka or kafka_full" tests/interop tests/bench
+
+chaos: $(STAMP) ## producing and consuming in simulations of many seeds, while everything goes wrong (CHAOS_SEEDS=N)
+	OTTLA_CHAOS_SEEDS=$(CHAOS_SEEDS) $(PY) -m pytest -n $(WORKERS) --tb=short \
+		tests/client/produce/test_chaos.py tests/client/produce/test_topic_chaos.py tests/client/consume/test_chaos.py
 
 lint: $(STAMP) ## ruff and mypy --strict
 	$(PY) -m ruff check .

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from ottla.broker.faults import never
 from ottla.client.consume.subscription import Subscription
 from ottla.errors import KafkaError
 from tests.client.worlds import Body, World, in_simulation
@@ -80,6 +81,29 @@ def test_a_task_that_crashes_fails_whoever_would_wait_for_it() -> None:
                 await consumer.poll(timeout=10)
             with pytest.raises(KafkaError, match="'a bug' crashed"):
                 await delivery
+            for topic in ("orders", "new"):
+                with pytest.raises(KafkaError, match="'a bug' crashed"):
+                    await kafka.produce(topic, b"3")
+            with pytest.raises(KafkaError, match="'a bug' crashed"):
+                await kafka.consume("orders").poll(timeout=10)
+            with pytest.raises(KafkaError):
+                await kafka.close()
+
+    in_simulation(body)
+
+
+def test_records_of_topics_that_are_not_known_yet_fail_with_the_others() -> None:
+    async def crash() -> None:
+        raise ZeroDivisionError
+
+    async def body(world: World) -> None:
+        async with world.cluster() as cluster:
+            kafka = world.client(cluster)
+            cluster.faults.add("Metadata", action=never)
+            held = await kafka.produce("orders", b"1")
+            kafka._running()._tasks.spawn(crash(), "a bug")
+            with pytest.raises(KafkaError, match="'a bug' crashed"):
+                await held
             with pytest.raises(KafkaError):
                 await kafka.close()
 

@@ -310,7 +310,9 @@ class Dispatcher:
             if fault.action.kind != "error":
                 if not await self._act(call, fault):
                     return
-            elif response is not None and (fault.is_about_partitions or (partitions and stage == "after_append")):
+            elif response is not None and (
+                fault.is_about_partitions or (partitions and stage == "after_append")
+            ):
                 # The offsets of what was appended stay beside the error, as Kafka has them.
                 set_error(response, partitions, fault.action.code, self._owner.topic_name)
             elif response is not None:

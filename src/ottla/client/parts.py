@@ -84,6 +84,7 @@ class Parts:
         self.admin = AsyncAdmin(self.requests, self.metadata, config, runtime)
         self._telemetry = Telemetry(config, runtime, self._brokers, self._tasks, self.metrics)
         self._consumers: dict[AsyncConsumer, int] = {}
+        self._failure: KafkaError | None = None
         self.metrics.watch_buffer(
             lambda: self.producer.buffered_records, lambda: self.producer.buffered_bytes, config.buffer_memory
         )
@@ -97,7 +98,8 @@ class Parts:
             f"the client's task {name!r} crashed: {error!r}; close the client and make a new one"
         )
         failure.__cause__ = error
-        self.producer.fail_all(failure)
+        self._failure = self._failure or failure
+        self.producer.crashed(failure)
         for consumer in self._consumers:
             consumer.queue.put(Failure(failure))
 
@@ -112,6 +114,8 @@ class Parts:
 
     def consumer(self, subscription: Subscription, **options: Any) -> AsyncConsumer:
         """A new consumer. The first one has lane 0, those beside it the lowest that is free."""
+        if self._failure is not None:
+            raise self._failure
         taken = list(self._consumers.values())
         lane = next(number for number in range(len(taken) + 1) if number not in taken)
         consumer = AsyncConsumer(

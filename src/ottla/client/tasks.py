@@ -51,11 +51,14 @@ class Tasks:
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.pop(task, None)
-        if task.cancelled() or (error := task.exception()) is None:
-            return
-        _logger.error("the task %s crashed", task.get_name(), exc_info=error)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.crashed(task.get_name(), error)
+
+    def crashed(self, name: str, error: BaseException) -> None:
+        """A task ended with an exception, or something that runs in one did and must not end it."""
+        _logger.error("the task %s crashed", name, exc_info=error)
         if self.on_crash is not None:
-            self.on_crash(task.get_name(), error)
+            self.on_crash(name, error)
 
 
 async def _ended(task: asyncio.Task[Any]) -> None:

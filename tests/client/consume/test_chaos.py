@@ -20,7 +20,7 @@ from ottla.client.waiting import within
 from ottla.errors import DataLossError, UnknownTopicOrPartitionError
 from ottla.wire.messages import CreatePartitionsRequest, CreatePartitionsResponse
 from tests.client.consume.consuming import consuming, numbered, plain_client
-from tests.client.worlds import World, in_simulation
+from tests.client.worlds import CHAOS_SEEDS, World, in_simulation
 
 PARTITIONS = 6
 MOST_PARTITIONS = 10
@@ -175,7 +175,7 @@ class Reads:
                 self.consumer.seek(tp, len(self.values[tp.partition]))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(CHAOS_SEEDS))
 def test_every_record_comes_once_and_in_order(seed: int) -> None:
     async def body(world: World) -> None:
         random = Random(seed)
@@ -205,7 +205,7 @@ def test_every_record_comes_once_and_in_order(seed: int) -> None:
     in_simulation(body, seed=seed)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(CHAOS_SEEDS))
 def test_every_topic_of_a_name_is_read_from_its_first_record_on(seed: int) -> None:
     async def body(world: World) -> None:
         random = Random(seed)

@@ -7,10 +7,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from ottla.broker.cluster import AsyncCluster
-from ottla.client.connections.brokers import Brokers
 from ottla.client.metadata import ClusterView, Metadata, TopicView
 from ottla.wire.messages import MetadataRequest
-from tests.client.worlds import World
+from tests.client.worlds import Parts, World
 
 
 class Written:
@@ -53,10 +52,11 @@ class Listener:
 class Started:
     """What a test needs at hand."""
 
-    def __init__(self, metadata: Metadata, written: Written, brokers: Brokers) -> None:
+    def __init__(self, metadata: Metadata, written: Written, parts: Parts) -> None:
         self.metadata = metadata
         self.written = written
-        self.brokers = brokers
+        self.brokers = parts.brokers
+        self.tasks = parts.tasks
 
     async def topic(self, name: str = "orders") -> TopicView:
         """The topic, once it is there without an error."""
@@ -85,6 +85,6 @@ async def started(world: World, cluster: AsyncCluster | str, **options: Any) -> 
     metadata = Metadata(parts.config, parts.runtime, parts.hooks, parts.brokers, parts.tasks)
     metadata.start()
     try:
-        yield Started(metadata, written, parts.brokers)
+        yield Started(metadata, written, parts)
     finally:
         await metadata.close()

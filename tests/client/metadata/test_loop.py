@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 from collections.abc import Callable, Iterable
 
 import pytest
@@ -310,24 +309,23 @@ def test_listeners_with_reasons_are_asked_for_quickly_as_well() -> None:
 # Whom it tells
 
 
-def test_a_listener_that_fails_is_logged_and_the_others_are_told(
-    run: Run, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_listener_that_fails_is_a_crash_of_the_client_and_the_others_are_told(run: Run) -> None:
     class Broken:
         def on_metadata(self, view: ClusterView) -> Iterable[str]:
             raise RuntimeError("a bug")
 
     async def body(world: World) -> None:
         async with world.cluster() as cluster, started(world, cluster) as client:
+            crashes: list[tuple[str, BaseException]] = []
+            client.tasks.on_crash = lambda name, error: crashes.append((name, error))
             listener = Listener()
             client.metadata.add_listener(Broken())
             client.metadata.add_listener(listener)
             await client.update()
             assert listener.views == [client.metadata.view]
+            assert [(name, str(error)) for name, error in crashes] == [("metadata of Broken", "a bug")]
 
-    with caplog.at_level(logging.ERROR, "ottla.client.metadata"):
-        run(body)
-    assert "a bug" in caplog.text
+    run(body)
 
 
 def test_a_newer_hint_counts_at_once_and_is_told_once_and_older_ones_are_ignored(run: Run) -> None:

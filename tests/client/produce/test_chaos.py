@@ -19,13 +19,13 @@ from ottla.broker import faults
 from ottla.broker.cluster import AsyncCluster
 from ottla.errors import DeliveryError, KafkaError
 from ottla.wire.records import Delivery
+from tests.client.produce.outages import LONGEST, outage
 from tests.client.produce.producing import producing
 from tests.client.worlds import CHAOS_SEEDS, World, in_simulation
 
 TOPIC = "orders"
 PARTITIONS = 3
 RECORDS = 300
-LONGEST_OUTAGE = 6.0
 QUICK = {"broker.session.timeout.ms": 1000, "broker.heartbeat.interval.ms": 100}
 # Not OUT_OF_ORDER_SEQUENCE_NUMBER: a producer takes that for a proof, which an invented one is not.
 ERRORS = (
@@ -36,39 +36,6 @@ ERRORS = (
     "MESSAGE_TOO_LARGE",
     "INVALID_PRODUCER_EPOCH",
 )
-
-
-# What a partition answers for as long as an outage lasts, and when: some of it is stored all the same.
-OUTAGES = (
-    ("before_append", faults.error("NOT_ENOUGH_REPLICAS")),
-    ("after_append", faults.error("NOT_ENOUGH_REPLICAS_AFTER_APPEND")),
-    ("before_append", faults.drop),
-    ("after_append", faults.drop),
-    ("after_append", faults.error("REQUEST_TIMED_OUT")),
-)
-# A request that meets this rule meets no other one before the append.
-SPARED = ("before_append", faults.delay(0.0))
-
-
-async def outage(world: World, cluster: AsyncCluster, random: Random, delivery_timeout: float) -> None:
-    """A time without a single success, often longer than the delivery timeout.
-
-    It begins with rules for some requests only, so that what is in flight together gets different answers.
-    """
-    partition = random.choice((None, *range(PARTITIONS)))
-    rules = []
-    for _ in range(random.randint(0, 3)):
-        when, action = random.choice((SPARED, *OUTAGES))
-        count = random.randint(1, 3)
-        rules.append(
-            cluster.faults.add("Produce", partition=partition, when=when, action=action, count=count)
-        )
-        await world.runtime.clock.sleep(random.choice((0.0, 0.001, 0.01, 0.1)))
-    when, action = random.choice(OUTAGES)
-    rules.append(cluster.faults.add("Produce", partition=partition, when=when, action=action))
-    await world.runtime.clock.sleep(random.uniform(0.3, 2.0) * min(delivery_timeout, LONGEST_OUTAGE / 2))
-    for rule in rules:
-        cluster.faults.remove(rule)
 
 
 async def shake(
@@ -99,12 +66,12 @@ async def shake(
                     with suppress(KafkaError):  # the other one may not be in sync
                         await cluster.move_leader(TOPIC, partition, leader % 3 + 1)
             case 5 | 6:
-                await outage(world, cluster, random, delivery_timeout)
+                await outage(world, cluster, random, PARTITIONS, delivery_timeout)
             case _:
                 node = random.randint(1, 3)
                 await cluster.stop_node(node, clean=random.random() < 0.5)
                 if random.random() < 0.2:
-                    await world.runtime.clock.sleep(random.uniform(0.0, LONGEST_OUTAGE))
+                    await world.runtime.clock.sleep(random.uniform(0.0, LONGEST))
                 await cluster.start_node(node)
 
 
@@ -121,7 +88,7 @@ async def produce(
         if random.random() < 0.2:
             await world.runtime.clock.sleep(random.uniform(0.0, 0.05))
         elif random.random() < 0.01:
-            await world.runtime.clock.sleep(random.uniform(0.0, 1.0) * min(delivery_timeout, LONGEST_OUTAGE))
+            await world.runtime.clock.sleep(random.uniform(0.0, 1.0) * min(delivery_timeout, LONGEST))
     return deliveries
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -18,9 +19,11 @@ from ottla.errors import (
     UnknownTopicOrPartitionError,
 )
 from tests.client.produce.producing import numbered, producing, values
-from tests.client.worlds import Body, World
+from tests.client.worlds import Body, World, in_simulation
 
 Run = Callable[[Body], object]
+
+AFTER_APPEND = "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
 
 IDEMPOTENT_FAULTS = [
     pytest.param("before_append", drop, id="drop-before"),
@@ -148,6 +151,86 @@ def test_a_refused_batch_fails_and_those_behind_it_are_delivered(run: Run) -> No
             await rig.producer.flush(60)
 
     run(body)
+
+
+def test_refusals_cost_no_back_off() -> None:
+    """A record that is refused leaves a gap, and the broker refuses those behind it: that is no sign of trouble."""
+
+    async def body(world: World) -> None:
+        async with (
+            world.cluster(1, topics={"orders": 1}) as cluster,
+            producing(world, cluster, linger_ms=0, batch_size=80, retry_backoff_ms=100) as rig,
+        ):
+            await rig.producer.produce("orders", b"first")
+            began = world.runtime.clock.monotonic()
+            for number in range(30):
+                cluster.faults.add("Produce", action=error("INVALID_RECORD"), count=1)
+                for value in numbered(20):
+                    rig.producer.produce("orders", b"%d-%s" % (number, value))
+                with pytest.raises(DeliveryError):
+                    await rig.producer.flush(60)
+            assert world.runtime.clock.monotonic() - began < 1.0
+
+    in_simulation(body)
+
+
+@pytest.mark.parametrize("outage", [2.0, 10.0])
+@pytest.mark.parametrize("also", ["NOT_ENOUGH_REPLICAS", "NOT_LEADER_OR_FOLLOWER"])
+def test_an_outage_longer_than_the_delivery_timeout_stores_nothing_twice_and_calls_nothing_unstored_that_is(
+    outage: float, also: str
+) -> None:
+    """The first of three batches is appended without enough replicas; the others expire while it is asked for."""
+
+    async def body(world: World) -> None:
+        async with (
+            world.cluster(1, topics={"orders": 1}) as cluster,
+            producing(world, cluster, linger_ms=0, batch_size=62, **SHORT) as rig,
+        ):
+            await rig.producer.produce("orders", b"0")
+            # The first one meets no other rule before the append.
+            cluster.faults.add("Produce", action=delay(0.0), count=1)
+            cluster.faults.add("Produce", when="after_append", action=error(AFTER_APPEND), count=1)
+            cluster.faults.add("Produce", action=error(also))
+            deliveries = [rig.producer.produce("orders", value) for value in (b"A", b"B", b"C")]
+            await world.runtime.clock.sleep(outage)
+            cluster.faults.clear()
+            with suppress(DeliveryError):
+                await rig.producer.flush(60)
+            errors = [delivery.error for delivery in deliveries]
+            assert errors[0] is None
+            assert [isinstance(each, DeliveryTimeoutError) for each in errors[1:]] == [outage > 3] * 2
+            stored = [b"0", b"A"] if outage > 3 else [b"0", b"A", b"B", b"C"]
+            assert values(cluster, "orders") == stored
+            await rig.producer.produce("orders", b"D")
+            assert values(cluster, "orders") == [*stored, b"D"]
+
+    in_simulation(body)
+
+
+@pytest.mark.parametrize("code", ["NOT_LEADER_OR_FOLLOWER", "KAFKA_STORAGE_ERROR", "INVALID_RECORD"])
+def test_an_error_beside_an_offset_is_one_after_the_append(code: str) -> None:
+    """A leader that loses its partition while it waits for the others answers so; the batch may be stored."""
+
+    async def body(world: World) -> None:
+        async with (
+            world.cluster(1, topics={"orders": 1}) as cluster,
+            producing(world, cluster, linger_ms=0, **SHORT) as rig,
+        ):
+            await rig.producer.produce("orders", b"0")
+            cluster.faults.add("Produce", when="after_append", action=error(code), count=1)
+            cluster.faults.add("Produce", action=delay(0.0), count=1)
+            cluster.faults.add("Produce", action=error("NOT_ENOUGH_REPLICAS"))
+            delivery = rig.producer.produce("orders", b"A")
+            await world.runtime.clock.sleep(10)
+            cluster.faults.clear()
+            with suppress(DeliveryError):
+                await rig.producer.flush(60)
+            assert delivery.error is None or getattr(delivery.error, "may_be_stored", False)
+            assert (delivery.error is None) == (code != "INVALID_RECORD")
+            await rig.producer.produce("orders", b"B")
+            assert values(cluster, "orders") == [b"0", b"A", b"B"]
+
+    in_simulation(body)
 
 
 def test_a_batch_that_is_too_large_for_the_topic_is_split(run: Run) -> None:
@@ -361,8 +444,6 @@ def test_no_producer_id_at_all_fails_the_records_with_the_reason(run: Run) -> No
 
 
 def test_a_simulated_run_under_faults_replays_exactly() -> None:
-    from tests.client.worlds import in_simulation
-
     async def body(world: World) -> None:
         async with (
             world.cluster(3, topics={"orders": 4}) as cluster,

@@ -18,7 +18,8 @@ from ottla.broker.cluster import AsyncCluster
 from ottla.client.client import AsyncClient
 from ottla.errors import DeliveryError, KafkaError
 from ottla.wire.records import Delivery
-from tests.client.worlds import World, in_simulation
+from tests.client.produce.outages import outage
+from tests.client.worlds import CHAOS_SEEDS, World, in_simulation
 
 TOPIC = "orders"
 CONFIG = {
@@ -38,11 +39,19 @@ class Produced:
 class Chaos:
     """`life` counts how often the topic was created."""
 
-    def __init__(self, world: World, cluster: AsyncCluster, client: AsyncClient, random: Random) -> None:
+    def __init__(
+        self,
+        world: World,
+        cluster: AsyncCluster,
+        client: AsyncClient,
+        random: Random,
+        delivery_timeout: float,
+    ) -> None:
         self.world = world
         self.cluster = cluster
         self.client = client
         self.random = random
+        self.delivery_timeout = delivery_timeout
         self.life = 1
         self.partitions = 3
         self.enough = asyncio.Event()
@@ -50,7 +59,7 @@ class Chaos:
     async def shake(self) -> None:
         while not self.enough.is_set():
             await self.world.runtime.clock.sleep(self.random.uniform(0.0, 0.4))
-            match self.random.randrange(6):
+            match self.random.randrange(7):
                 case 0:
                     await self.create_again()
                 case 1:
@@ -66,6 +75,10 @@ class Chaos:
                     self.cluster.faults.add("Produce", when=when, action=faults.drop, count=2)
                 case 4:
                     self.cluster.faults.add("Metadata", action=faults.drop, count=2)
+                case 5:
+                    await outage(
+                        self.world, self.cluster, self.random, self.partitions, self.delivery_timeout
+                    )
                 case _:
                     with suppress(KafkaError):
                         leader = self.cluster.leader(TOPIC, 0)
@@ -108,19 +121,21 @@ class Chaos:
 def chaos(seed: int) -> None:
     async def body(world: World) -> None:
         random = Random(seed)
+        delivery_timeout_ms = random.choice((2000, 60_000))
         async with world.cluster(3, topics={TOPIC: 3}, config=CONFIG) as cluster:
             client = world.client(
                 cluster,
-                linger_ms=5,
-                batch_size=200,
+                linger_ms=random.choice((0, 5)),
+                batch_size=random.choice((80, 200)),
                 request_timeout_ms=1000,
                 default_api_timeout_ms=1000,
-                delivery_timeout_ms=random.choice((2000, 60_000)),
+                delivery_timeout_ms=delivery_timeout_ms,
                 buffer_memory=random.choice((5000, 1_000_000)),
                 compression_type=random.choice(("none", "gzip")),
                 metadata_min_age_ms=500,
             )
-            it = Chaos(world, cluster, client, random)
+            cluster.faults.add("Produce", when="response", action=faults.delay(random.choice((0.0, 0.02))))
+            it = Chaos(world, cluster, client, random, delivery_timeout_ms / 1000)
             shaking = asyncio.ensure_future(it.shake())
             produced = await it.produce()
             it.enough.set()
@@ -140,6 +155,6 @@ def chaos(seed: int) -> None:
     in_simulation(body, seed=seed)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(CHAOS_SEEDS))
 def test_receipts_and_logs_agree_whatever_becomes_of_the_topic(seed: int) -> None:
     chaos(seed)

@@ -341,8 +341,8 @@ class Metadata:
     def _told(self, listener: MetadataListener) -> Iterable[str]:
         try:
             return list(listener.on_metadata(self.view))
-        except Exception:  # noqa: BLE001 -- a bug in one listener must not end metadata for all others
-            _log.exception("%r failed on new metadata; everybody else goes on", listener)
+        except Exception as error:  # noqa: BLE001 -- a bug in one listener must not end metadata for all others
+            self._tasks.crashed(f"metadata of {type(listener).__name__}", error)
             return ()
 
     def _tell_of_hints(self) -> None:

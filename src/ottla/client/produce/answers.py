@@ -64,8 +64,8 @@ def judge(
 ) -> Verdict:
     """`first`: nothing before it is open; `unsure`: an earlier try may have stored it.
 
-    `appended`: the broker names an offset beside the error. Its leader has appended the batch and then, while it waited
-    for the other replicas, lost the partition: that error has the same code as one before the append.
+    `appended`: the broker names an offset beside the error. It has appended the batch and then, while it waited for
+    the other replicas, lost the partition: that error has the same code as one before the append.
 
     A broker that has forgotten the producer, or knows a later epoch of it, can no longer recognize a batch that it
     has stored already. To send such a batch under another epoch could store it twice: it fails instead. With

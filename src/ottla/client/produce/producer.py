@@ -498,6 +498,11 @@ class Producer:
             recbuf.cut()
             self._give_up(recbuf, [batch for batch in recbuf.batches if not batch.is_in_flight], error)
 
+    def crashed(self, error: BaseException) -> None:
+        """A part of the client does not run any more: nothing is sent, and nothing new is taken."""
+        self._accumulator.close(error)
+        self.fail_all(error)
+
     def abort_buffered(self) -> int:
         """Fails every record that no request has been sent with; how many there were."""
         aborted = 0

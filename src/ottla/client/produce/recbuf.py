@@ -12,11 +12,11 @@ A batch that is given up leaves a gap in the sequence, and the broker refuses wh
 - If neither it nor anything behind it may be stored, those behind get their sequences anew, from the gap on.
 - If something behind it may be stored, everything goes on as it is. Either the broker has the one that was given up,
   and takes the others, or it answers OUT_OF_ORDER_SEQUENCE_NUMBER for the first of them. That proves that the log has
-  none of them: no more than four batches are ever sent behind one that is open, and a leader recognizes the last five.
+  none of them: at most four batches are ever sent behind one that is open, and a leader recognizes the last five.
 - If it may be stored itself, nobody knows which sequence comes next: the epoch is over.
 
-A new epoch begins with sequence 0 (KIP-360), and a broker does not recognize in it what it stored in the old one. So it
-begins only when no open batch may be stored. What becomes of those that may be depends on `EpochEnd`.
+A new epoch begins with sequence 0 (KIP-360), and a broker does not recognize in it what it stored in the old one. So
+it begins only when no open batch may be stored. What becomes of those that may be depends on `EpochEnd`.
 
 Invariant: in `batches` there are all that are neither delivered nor failed, in the order of their records.
 """
@@ -43,7 +43,7 @@ class EpochEnd(Enum):
     GAP = auto()
     """A batch that may be stored was given up. The leader still recognizes those before it: they are sent again."""
     UNTOLD = auto()
-    """Brokers have forgotten the producer, or the topic was created anew: no broker can tell, and they are given up."""
+    """Brokers have forgotten the producer, or the topic was created anew: none can tell, and they are given up."""
 
 
 class Outlet(Protocol):
@@ -325,8 +325,8 @@ class RecBuf:
     def may_fail(self, batch: ProducerBatch) -> bool:
         """Whether it can be given up without leaving open what became of it, or no broker will ever tell.
 
-        Not while an answer is under way, and not if an earlier try may have stored it: then a broker is asked until it
-        tells. Without idempotence nothing is ever certain, so any batch may fail at any time.
+        Not while an answer is under way, and not if an earlier try may have stored it: then a broker is asked until
+        it tells. Without idempotence nothing is ever certain, so any batch may fail at any time.
         """
         if not self._is_idempotent or not batch.may_be_stored:
             return True

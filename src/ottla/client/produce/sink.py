@@ -430,9 +430,7 @@ class Sink:
                 _logger.log(level, words, recbuf.topic, recbuf.partition, error)
                 recbuf.end_epoch(_EPOCH_ENDS[verdict], new_id=verdict is Verdict.NEW_ID)
             # Behind a batch that was given up this is no sign of trouble: nothing is gained by waiting.
-            self._retry(
-                recbuf, batch, error, unsure=verdict is Verdict.RETRY_UNSURE, at_once=is_expected
-            )
+            self._retry(recbuf, batch, error, unsure=verdict is Verdict.RETRY_UNSURE, at_once=is_expected)
 
     def _retry(
         self,
