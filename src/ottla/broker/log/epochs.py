@@ -1,7 +1,7 @@
 """The leader epochs of a log: which leader wrote from which offset on (KIP-101, KIP-279, KIP-320).
 
 Kept in the file `leader-epoch-checkpoint` in Kafka's text format, which is written anew with each change: an epoch
-lasts long. Invariant: epochs and start offsets both grow from entry to entry.
+lasts long. Invariants: epochs and start offsets both grow from entry to entry; a change that is not written is none.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LeaderEpochs:
         self._path = f"{directory}/leader-epoch-checkpoint"
         self._entries: list[EpochEntry] = []
         for entry in self._read():
-            self._insert(entry)
+            self._entries = _with(self._entries, entry)
 
     @property
     def entries(self) -> list[EpochEntry]:
@@ -55,15 +55,12 @@ class LeaderEpochs:
             latest = self._entries[-1]
             if epoch == latest.epoch and start_offset >= latest.start_offset:
                 return
-        self._insert(EpochEntry(epoch, start_offset))
-        self._write()
+        self._set(_with(self._entries, EpochEntry(epoch, start_offset)))
 
-    def _insert(self, entry: EpochEntry) -> None:
-        while self._entries and (
-            self._entries[-1].epoch >= entry.epoch or self._entries[-1].start_offset >= entry.start_offset
-        ):
-            self._entries.pop()
-        self._entries.append(entry)
+    def restore(self, entries: list[EpochEntry]) -> None:
+        """What was assigned since these were `entries` has not come about."""
+        if entries != self._entries:
+            self._set(entries)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """(the largest epoch up to `epoch` that is known, where it ended), as OffsetForLeaderEpoch answers.
@@ -88,29 +85,37 @@ class LeaderEpochs:
         """The log now ends at `end_offset`."""
         kept = bisect_left(self._entries, end_offset, key=_start_offset)
         if kept < len(self._entries):
-            del self._entries[kept:]
-            self._write()
+            self._set(self._entries[:kept])
 
     def truncate_from_start(self, start_offset: int) -> None:
         """The log now begins at `start_offset`, and with it the epoch that has it."""
         first = bisect_right(self._entries, start_offset, key=_start_offset) - 1
         if first < 0 or self._entries[0].start_offset == start_offset:
             return
-        self._entries[: first + 1] = [EpochEntry(self._entries[first].epoch, start_offset)]
-        self._write()
+        self._set([EpochEntry(self._entries[first].epoch, start_offset), *self._entries[first + 1 :]])
 
     def clear(self) -> None:
         if self._entries:
-            self._entries.clear()
-            self._write()
+            self._set([])
 
     def _read(self) -> list[EpochEntry]:
         lines = (read_file(self._fs, self._path) or b"").decode().splitlines()
         return [EpochEntry(*map(int, line.split())) for line in lines[2:]]
 
-    def _write(self) -> None:
-        lines = [_VERSION, str(len(self._entries)), *(f"{e.epoch} {e.start_offset}" for e in self._entries)]
+    def _set(self, entries: list[EpochEntry]) -> None:
+        lines = [_VERSION, str(len(entries)), *(f"{e.epoch} {e.start_offset}" for e in entries)]
         replace_file(self._fs, self._path, "".join(f"{line}\n" for line in lines).encode())
+        self._entries = entries
+
+
+def _with(entries: list[EpochEntry], entry: EpochEntry) -> list[EpochEntry]:
+    """These without what contradicts `entry`, and then `entry`."""
+    kept = len(entries)
+    while kept and (
+        entries[kept - 1].epoch >= entry.epoch or entries[kept - 1].start_offset >= entry.start_offset
+    ):
+        kept -= 1
+    return [*entries[:kept], entry]
 
 
 def _epoch(entry: EpochEntry) -> int:

@@ -4,12 +4,16 @@ A log is a list of segments, of which the last one grows. It knows its producers
 does not know who leads, what is replicated, or who waits for it. Those are the business of partition.py.
 
 Invariants: offsets only grow; what was appended is read back byte for byte, in whole batches; an append that raises
-has changed nothing that can be read.
+has changed nothing. Where a write fails (Kafka's KAFKA_STORAGE_ERROR) the log is cut back to where it was; one that
+cannot be cut back either refuses all use, until it is opened anew and recovered from its files.
 """
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,10 +30,17 @@ from ottla.broker.log.segment import Segment, TimestampedOffset
 from ottla.broker.log.snapshots import Snapshots
 from ottla.broker.log.transactions import Marker, aborted_between, read_marker
 from ottla.broker.log.validation import LATEST_PRODUCE, check_size, inspect_batch
-from ottla.errors import NotLeaderOrFollowerError, OffsetOutOfRangeError, RecordListTooLargeError
+from ottla.errors import (
+    KafkaStorageError,
+    NotLeaderOrFollowerError,
+    OffsetOutOfRangeError,
+    RecordListTooLargeError,
+)
 from ottla.wire.primitives import Buffer
 
 __all__ = ["Appended", "Log", "LogConfig", "Origin", "Slice", "TimestampedOffset"]
+
+_log = logging.getLogger("ottla.broker.log")
 
 NO_APPEND_TIME: Final = -1
 
@@ -67,6 +78,7 @@ class Log:
         self.producers = ProducerStates(self.partition, config.producer_id_expiration_ms)
         self._fs = fs
         self._snapshots = Snapshots(fs, directory)
+        self._failure: OSError | None = None
         self.log_start_offset = read_log_start_offset(fs, directory)
         self._segments = recovery.open_segments(fs, directory, config, self.log_start_offset, now_ms)
 
@@ -117,6 +129,7 @@ class Log:
         `version` is that of the Produce request, `transaction_version` that of the transaction which a marker
         ends. Raises the BrokerError that the producer is to be answered with.
         """
+        self._check_usable()
         self._check_epoch(leader_epoch)
         inspected = inspect_batch(records, self.config, origin, now_ms, self.partition, version)
         data = for_topic(inspected, self.config, now_ms)
@@ -130,10 +143,11 @@ class Log:
                     known.first_offset, known.last_offset, known.timestamp, self.log_start_offset, True
                 )
             marker = self._check_producer(batch, data, origin, transaction_version)
-        self.epochs.assign(leader_epoch, batch.base_offset)
-        segment = self._segment_for([batch], now_ms)
-        segment.append(data, (batch,), now_ms)
-        self.producers.record(batch, marker, segment.aborted)
+        with self._all_or_nothing():
+            self.epochs.assign(leader_epoch, batch.base_offset)
+            segment = self._segment_for([batch], now_ms)
+            segment.append(data, (batch,), now_ms)
+            self.producers.record(batch, marker, segment.aborted)
         append_time = now_ms if self.config.uses_append_time else NO_APPEND_TIME
         return Appended(batch.base_offset, batch.last_offset, append_time, self.log_start_offset)
 
@@ -172,19 +186,21 @@ class Log:
 
         `leader_epoch` is the one that the follower knows: batches of a later one are left for later.
         """
+        self._check_usable()
         data, batches = followed_batches(records, self.log_end_offset, leader_epoch, self.partition)
         if not batches:
             return None
-        segment = self._segment_for(batches, now_ms)
-        segment.append(data, batches, now_ms)
-        position = 0
-        for batch in batches:
-            if batch.leader_epoch >= 0:
-                self.epochs.assign(batch.leader_epoch, batch.base_offset)
-            whole = memoryview(data)[position : position + batch.size]
-            marker = read_marker(whole) if batch.is_control and batch.has_producer_id else None
-            self.producers.record(batch, marker, segment.aborted)
-            position += batch.size
+        with self._all_or_nothing(several=True):
+            segment = self._segment_for(batches, now_ms)
+            segment.append(data, batches, now_ms)
+            position = 0
+            for batch in batches:
+                if batch.leader_epoch >= 0:
+                    self.epochs.assign(batch.leader_epoch, batch.base_offset)
+                whole = memoryview(data)[position : position + batch.size]
+                marker = read_marker(whole) if batch.is_control and batch.has_producer_id else None
+                self.producers.record(batch, marker, segment.aborted)
+                position += batch.size
         return Appended(
             batches[0].base_offset, batches[-1].last_offset, NO_APPEND_TIME, self.log_start_offset
         )
@@ -199,18 +215,75 @@ class Log:
 
     def roll(self, now_ms: int) -> None:
         """Begins a new segment, unless the active one is empty."""
+        self._check_usable()
         if self._segments[-1].size:
-            self._roll(self.log_end_offset, now_ms)
+            with self._all_or_nothing():
+                self._roll(self.log_end_offset, now_ms)
 
     def _roll(self, base_offset: int, now_ms: int) -> Segment:
         active = self._segments[-1]
         if active.size:
             active.seal()
-        else:
-            self._segments.pop().remove()
         self._snapshots.write(base_offset, self.producers.active())
         self._segments.append(Segment(self._fs, self.directory, base_offset, self.config, now_ms))
+        if not active.size:
+            self._segments.remove(active)
+            active.remove()
         return self._segments[-1]
+
+    # Failures
+
+    def _check_usable(self) -> None:
+        if self._failure is not None:
+            raise self._storage_error(self._failure)
+
+    def _storage_error(self, error: OSError) -> KafkaStorageError:
+        return KafkaStorageError(f"The log of partition {self.partition} cannot be written: {error}")
+
+    def _fail(self, error: OSError) -> None:
+        """From here on the log refuses all use: its files and what is known of them may differ."""
+        _log.error(
+            "the log of partition %s is not used any more, until it is opened anew: %s", self.partition, error
+        )
+        self._failure = error
+
+    @contextmanager
+    def _all_or_nothing(self, *, several: bool = False) -> Iterator[None]:
+        """What is written in here is cut off again where not all of it can be; `several` are batches."""
+        active, epochs = self._segments[-1], self.epochs.entries
+        position, offset = active.size, active.next_offset
+        try:
+            yield
+        except BaseException as error:
+            try:
+                self._cut_back(active, position, offset)
+                self.epochs.restore(epochs)
+                if several:
+                    # Some of them may be in the memory of their producers already.
+                    self._recover()
+            except OSError as another:
+                self._fail(another)
+            if isinstance(error, OSError):
+                raise self._storage_error(error) from error
+            raise
+
+    def _cut_back(self, active: Segment, position: int, offset: int) -> None:
+        """Ends the log in the segment that was the active one, where it was."""
+        if active not in self._segments:
+            raise FileNotFoundError(f"{active.path} is gone")
+        while self._segments[-1] is not active:
+            self._segments.pop().remove()
+        active.cut(position, offset)
+
+    @contextmanager
+    def _for_good(self) -> Iterator[None]:
+        """What is given up in here does not come back: a log that cannot finish it is not used any more."""
+        self._check_usable()
+        try:
+            yield
+        except OSError as error:
+            self._fail(error)
+            raise self._storage_error(error) from error
 
     # Reading
 
@@ -221,6 +294,7 @@ class Log:
 
         With `at_least_one` the first batch is there, however large it is. No memory is copied.
         """
+        self._check_usable()
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRangeError(
                 f"Received request for offset {offset} for partition {self.partition}, but we only have log "
@@ -264,6 +338,7 @@ class Log:
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
         """The first record that is not older than `timestamp`."""
+        self._check_usable()
         for segment in self._segments:
             if segment.largest_timestamp >= timestamp:
                 found = segment.offset_for_timestamp(timestamp, self.log_start_offset)
@@ -273,27 +348,34 @@ class Log:
 
     def max_timestamp_offset(self) -> TimestampedOffset | None:
         """The record with the largest timestamp (KIP-734)."""
+        self._check_usable()
         return max(self._segments, key=_max_timestamp).latest_record()
 
     # Beginning and end
 
     def delete_records(self, before: int) -> None:
         """Moves the start of the log to `before`; never back. The files go with the next retention."""
+        self._check_usable()
         if before > self.log_end_offset:
             raise OffsetOutOfRangeError(
                 f"Cannot increment the log start offset to {before} of partition {self.partition} since it is "
                 f"larger than the log end offset {self.log_end_offset}"
             )
-        if before > self.log_start_offset:
-            self._begin_at(before)
+        self._begin_at(max(before, self.log_start_offset))
 
     def _begin_at(self, offset: int) -> None:
-        self.log_start_offset = offset
-        write_log_start_offset(self._fs, self.directory, offset)
-        self.epochs.truncate_from_start(offset)
+        try:
+            if offset > self.log_start_offset:
+                write_log_start_offset(self._fs, self.directory, offset)
+                self.log_start_offset = offset
+            # Also where the last attempt came as far as this and failed here.
+            self.epochs.truncate_from_start(offset)
+        except OSError as error:
+            raise self._storage_error(error) from error
 
     def enforce_retention(self, now_ms: int, high_watermark: int | None = None) -> int:
         """Deletes the segments that the topic's configuration lets go; how many."""
+        self._check_usable()
         deleted = 0
         replicated = self.log_end_offset if high_watermark is None else high_watermark
         for condition in retention.conditions(self._segments, self.config, self.log_start_offset, now_ms):
@@ -305,43 +387,49 @@ class Log:
     def _delete_segments(self, count: int, now_ms: int) -> None:
         if count == len(self._segments):
             self.roll(now_ms)
-        for segment in self._segments[:count]:
-            segment.remove()
-            self._snapshots.remove(segment.base_offset)
-        del self._segments[:count]
-        if self._segments[0].base_offset > self.log_start_offset:
-            self._begin_at(self._segments[0].base_offset)
+        # The start moves first: files that cannot be removed lie before it, and go another time.
+        self._begin_at(max(self._segments[count].base_offset, self.log_start_offset))
+        deleted, self._segments[:count] = self._segments[:count], []
+        try:
+            for segment in deleted:
+                segment.remove()
+                self._snapshots.remove(segment.base_offset)
+        except OSError as error:
+            raise self._storage_error(error) from error
 
     def truncate_to(self, offset: int) -> None:
         """Drops `offset` and everything behind it: what another leader does not have."""
+        self._check_usable()
         if offset >= self.log_end_offset:
             return
         if offset < self._segments[0].base_offset:
             self.truncate_fully(offset)
             return
-        while self._segments[-1].base_offset > offset:
-            self._segments.pop().remove()
-        self._segments[-1].truncate_to(offset)
-        for known in self._snapshots.offsets():
-            if known > offset:
-                self._snapshots.remove(known)
-        self.epochs.truncate_from_end(offset)
-        self.log_start_offset = min(self.log_start_offset, offset)
-        self._recover()
-        self._segments[-1].next_offset = offset
+        with self._for_good():
+            while self._segments[-1].base_offset > offset:
+                self._segments.pop().remove()
+            self._segments[-1].truncate_to(offset)
+            for known in self._snapshots.offsets():
+                if known > offset:
+                    self._snapshots.remove(known)
+            self.epochs.truncate_from_end(offset)
+            self.log_start_offset = min(self.log_start_offset, offset)
+            self._recover()
+            self._segments[-1].next_offset = offset
 
     def truncate_fully(self, start_offset: int) -> None:
         """Drops everything; the log begins anew at `start_offset`."""
         now_ms = self._segments[-1].created_ms
-        for segment in self._segments:
-            segment.remove()
-        for known in self._snapshots.offsets():
-            self._snapshots.remove(known)
-        self.epochs.clear()
-        self.producers.reset([])
-        self._segments = [Segment(self._fs, self.directory, start_offset, self.config, now_ms)]
-        self.log_start_offset = start_offset
-        write_log_start_offset(self._fs, self.directory, start_offset)
+        with self._for_good():
+            for segment in self._segments:
+                segment.remove()
+            for known in self._snapshots.offsets():
+                self._snapshots.remove(known)
+            self.epochs.clear()
+            self.producers.reset([])
+            self._segments = [Segment(self._fs, self.directory, start_offset, self.config, now_ms)]
+            self.log_start_offset = start_offset
+            write_log_start_offset(self._fs, self.directory, start_offset)
 
     def reconfigure(self, config: LogConfig) -> None:
         """The topic's configuration has changed."""
@@ -351,9 +439,13 @@ class Log:
             segment.config = config
 
     def close(self) -> None:
-        """Leaves files from which the log is opened quickly."""
-        self._segments[-1].seal()
-        self._snapshots.write(self.log_end_offset, self.producers.active())
+        """Leaves files from which the log is opened quickly, where they can be written."""
+        if self._failure is None:
+            try:
+                self._segments[-1].seal()
+                self._snapshots.write(self.log_end_offset, self.producers.active())
+            except OSError as error:
+                _log.warning("the log of partition %s will be recovered: %s", self.partition, error)
         for segment in self._segments:
             segment.close()
 

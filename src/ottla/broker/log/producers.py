@@ -189,36 +189,40 @@ class ProducerStates:
     def record(self, batch: Batch, marker: Marker | None, aborted: AbortedIndex) -> None:
         """A batch has been appended to the segment that has the index `aborted`."""
         if batch.has_producer_id:
-            entry = self.update(batch, marker)
+            # What is written comes before what is remembered: a write that fails has changed nothing here.
+            entry = self._aborted_by(batch, marker)
             if entry is not None:
                 aborted.append(entry)
+            self.update(batch, marker)
 
-    def update(self, batch: Batch, marker: Marker | None = None) -> AbortedTransaction | None:
-        """A producer's batch has been appended; the transaction that it aborts, if it is such a marker."""
+    def _aborted_by(self, batch: Batch, marker: Marker | None) -> AbortedTransaction | None:
+        state = self._states.get(batch.producer_id)
+        if marker is None or not marker.is_abort or state is None or state.transaction_first_offset is None:
+            return None
+        completed = Completed(batch.producer_id, state.transaction_first_offset, batch.base_offset)
+        return AbortedTransaction(*completed, self.transactions.stable_after(completed))
+
+    def update(self, batch: Batch, marker: Marker | None = None) -> None:
+        """A producer's batch has been appended."""
         state = self._state(batch)
         if batch.is_control:
-            return None if marker is None else self._end_transaction(state, batch, marker)
+            if marker is not None:
+                self._end_transaction(state, batch, marker)
+            return
         state.batches.append(_remember(batch))
         state.last_timestamp = batch.max_timestamp
         if batch.is_transactional and state.transaction_first_offset is None:
             state.transaction_first_offset = batch.base_offset
             self.transactions.begin(batch.producer_id, batch.base_offset)
-        return None
 
-    def _end_transaction(
-        self, state: ProducerState, batch: Batch, marker: Marker
-    ) -> AbortedTransaction | None:
+    def _end_transaction(self, state: ProducerState, batch: Batch, marker: Marker) -> None:
         first_offset = state.transaction_first_offset
         state.coordinator_epoch = marker.coordinator_epoch
         state.last_timestamp = marker.timestamp
         state.transaction_first_offset = None
         # A transaction without data in this partition changes nothing for its readers.
-        if first_offset is None:
-            return None
-        completed = Completed(batch.producer_id, first_offset, batch.base_offset)
-        stable = self.transactions.stable_after(completed)
-        self.transactions.complete(completed)
-        return AbortedTransaction(*completed, stable) if marker.is_abort else None
+        if first_offset is not None:
+            self.transactions.complete(Completed(batch.producer_id, first_offset, batch.base_offset))
 
     def _state(self, batch: Batch) -> ProducerState:
         state = self._states.get(batch.producer_id)
