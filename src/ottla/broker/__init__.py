@@ -12,6 +12,7 @@ tests and for one's own machine: production runs Apache Kafka.
 from ottla.broker.blocking import BlockingFault, Cluster
 from ottla.broker.cluster import AsyncCluster, TopicSpec
 from ottla.broker.faults import Fault, delay, drop, error, never
+from ottla.broker.node import NodeFailedError
 from ottla.broker.telemetry import Push
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "BlockingFault",
     "Cluster",
     "Fault",
+    "NodeFailedError",
     "Push",
     "TopicSpec",
     "delay",

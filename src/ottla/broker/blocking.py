@@ -149,6 +149,11 @@ class Cluster:
         return list(self._cluster.nodes)
 
     @property
+    def failures(self) -> dict[int, str]:
+        """Why nodes have stopped by themselves, by id, until they are started again."""
+        return self._cluster.failures
+
+    @property
     def telemetry(self) -> Telemetry:
         return self._cluster.telemetry
 

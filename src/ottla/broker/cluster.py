@@ -29,12 +29,12 @@ from ottla.broker.controller.state import ControllerState
 from ottla.broker.faults import Faults
 from ottla.broker.features import SUPPORTED
 from ottla.broker.metadata.records import NO_LEADER
-from ottla.broker.node import Node, NodeOptions
+from ottla.broker.node import Node, NodeFailedError, NodeOptions
 from ottla.broker.partition import Partition
 from ottla.broker.releases import max_versions_of
 from ottla.broker.telemetry import Telemetry
 from ottla.broker.volume import Volume
-from ottla.errors import raise_for_code
+from ottla.errors import BrokerError, raise_for_code
 from ottla.runtime import MovableClock, Runtime, SystemRuntime
 from ottla.wire import Uuid
 from ottla.wire.messages import (
@@ -131,6 +131,7 @@ class AsyncCluster:
         self.nodes: dict[int, Node] = {}
         """The nodes that run, by id."""
         self._stopping: dict[int, Node] = {}
+        self._failed: dict[int, Node] = {}
         self._closing: asyncio.Task[None] | None = None
         self._volume = Volume()
         self.cluster_id = str(Uuid(self._runtime.random.randbytes(16)))
@@ -180,7 +181,7 @@ class AsyncCluster:
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        nodes = [*self.nodes.values(), *self._stopping.values()]
+        nodes = [*self.nodes.values(), *self._stopping.values(), *self._failed.values()]
         self.nodes = {}
         try:
             await _all([node.stop(clean=False) for node in nodes])
@@ -203,18 +204,33 @@ class AsyncCluster:
             )
         if self._closing is not None:
             raise RuntimeError("the cluster is closed")
+        if self._controller.failure is not None:
+            raise RuntimeError(
+                f"the controller has stopped: {self._controller.failure}; close the cluster and make another"
+            )
         return self._controller
 
     # Nodes
 
     def node(self, node_id: int) -> Node:
-        """A node that runs."""
+        """A node that runs; NodeFailedError says why it does not, where it has stopped by itself."""
+        if node_id in self._failed:
+            self._failed[node_id].check_alive()
         if node_id not in self.nodes:
             known = "is stopped" if node_id in self._options else "does not exist"
             raise ValueError(
                 f"node {node_id!r} {known}; running: {', '.join(map(str, self.nodes)) or 'none'}"
             )
         return self.nodes[node_id]
+
+    @property
+    def failures(self) -> dict[int, str]:
+        """Why nodes have stopped by themselves, by id, until they are started again.
+
+        A node that cannot apply the metadata log, or do something else that it has to, closes its connections and
+        sends no more heartbeats; the controller fences it when broker.session.timeout.ms have passed.
+        """
+        return {node_id: node.failure or "" for node_id, node in self._failed.items()}
 
     async def stop_node(self, node_id: int, *, clean: bool = True) -> None:
         """Stops a node. A clean stop hands its leaderships over; after any other one the controller notices only
@@ -234,14 +250,17 @@ class AsyncCluster:
         await self.controller.known_to_nodes(self.controller.commit(records))
 
     async def start_node(self, node_id: int) -> None:
-        """Starts a node that was stopped, on the port that it had."""
+        """Starts a node that was stopped, or has stopped by itself, on the port that it had."""
         if node_id in self.nodes or node_id not in self._options:
             why = "runs already" if node_id in self.nodes else "does not exist: add_node makes new ones"
             raise ValueError(f"node {node_id!r} {why}")
         if node_id in self._stopping:
             raise ValueError(f"node {node_id} is being stopped")
+        failed = self._failed.pop(node_id, None)
         node = self._make(self._options[node_id])
         try:
+            if failed is not None:
+                await failed.stop(clean=False)
             await node.start()
         except BaseException:
             if self.nodes.get(node_id) is node:
@@ -271,6 +290,8 @@ class AsyncCluster:
         """Stops a node for good and takes it out of the cluster's registrations."""
         if node_id in self.nodes:
             await self.stop_node(node_id)
+        if node_id in self._failed:
+            await self._failed.pop(node_id).stop(clean=False)
         if node_id not in self._options:
             raise ValueError(f"node {node_id} does not exist")
         del self._options[node_id]
@@ -311,7 +332,13 @@ class AsyncCluster:
             )
             for name, spec in _specs(topics).items()
         ]
-        answer = await self._any_node().link.create_topics(wanted)
+        self.controller  # noqa: B018  says why it cannot decide anything any more
+        node = self._any_node()
+        try:
+            answer = await node.link.create_topics(wanted)
+        except BrokerError:
+            node.check_alive()
+            raise
         for topic in answer.topics:
             raise_for_code(topic.error_code, topic.error_message, topic=topic.name)
 
@@ -370,7 +397,9 @@ class AsyncCluster:
         deadline = base.time() + within
         while not condition():
             if base.time() > deadline:
-                raise TimeoutError(f"{what} did not come about within {within:g} seconds")
+                raise TimeoutError(
+                    f"{what} did not come about within {within:g} seconds{self._and_failures()}"
+                )
             await asyncio.sleep(_POLL)
 
     async def wait_for_records(self, topic: str, count: int, within: float = 10.0) -> list[Record]:
@@ -395,8 +424,20 @@ class AsyncCluster:
             telemetry=self.telemetry,
             controller=(controller.host, controller.port),
             on_listening=self._remember_port,
+            on_failure=self._note_failure,
         )
         return node
+
+    def _note_failure(self, node: Node) -> None:
+        if self.nodes.get(node.id) is node:
+            del self.nodes[node.id]
+            self._failed[node.id] = node
+            if self._controller is not None:
+                self._controller.forget(node.id)
+
+    def _and_failures(self) -> str:
+        """What an error has to add where nodes are missing."""
+        return "".join(f"; {NodeFailedError(node_id, why)}" for node_id, why in self.failures.items())
 
     def _remember_port(self, node: Node) -> None:
         """A node that comes back is found where it was."""
@@ -409,7 +450,9 @@ class AsyncCluster:
         """Whoever has it, whether or not it has heard yet that it leads."""
         held = self._held(topic, partition)
         if held is None:
-            raise RuntimeError(f"no node that runs has partition {partition} of {topic!r}")
+            raise RuntimeError(
+                f"no node that runs has partition {partition} of {topic!r}{self._and_failures()}"
+            )
         return held
 
     def _held(self, topic: str, partition: int) -> Partition | None:
@@ -422,7 +465,7 @@ class AsyncCluster:
     def _any_node(self) -> Node:
         for node in self.nodes.values():
             return node
-        raise RuntimeError("no node runs")
+        raise RuntimeError(f"no node runs{self._and_failures()}")
 
 
 def _specs(topics: Mapping[str, int | TopicSpec] | Sequence[str]) -> dict[str, TopicSpec]:

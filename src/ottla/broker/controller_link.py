@@ -3,6 +3,8 @@
 Three connections, because a connection serves one request at a time: one for the long poll of the metadata log, one
 for heartbeats, one for whatever clients ask of the controller. All of them go over the Runtime's network, and `cut`
 cuts them: a node that is cut off serves on with what it knows, until the controller fences it.
+
+A link that fails is tried again. What is fetched and cannot be applied is another matter: it ends the node.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from ottla.broker.background import unending
 from ottla.broker.features import SUPPORTED
 from ottla.broker.metadata.log import read_records
 from ottla.broker.metadata.names import METADATA_TOPIC
@@ -31,6 +34,7 @@ from ottla.wire.messages import (
     FetchRequest,
     FetchResponse,
 )
+from ottla.wire.primitives import Buffer
 
 if TYPE_CHECKING:
     from ottla.broker.dispatch import Call
@@ -75,14 +79,17 @@ class ControllerLink:
     async def start(self) -> None:
         """Returns when the node has been unfenced and knows it."""
         if not self._closed:
-            self._tasks = [asyncio.create_task(self._follow()), asyncio.create_task(self._beat())]
-            for task in self._tasks:
-                task.add_done_callback(self._ended)
+            fail = self._node.fail
+            self._tasks = [
+                asyncio.create_task(unending(self._follow, "it cannot apply the metadata log", fail)),
+                asyncio.create_task(unending(self._beat, "it cannot send heartbeats", fail)),
+            ]
         session = self._node.config.value("broker.session.timeout.ms") / 1000
         try:
             await asyncio.wait_for(self._alive.wait(), _START_TIMEOUT + session)
         except TimeoutError:
             raise TimeoutError(f"the controller has not let node {self._node.id} in") from None
+        self._node.check_alive()
         self._check_not_closed()
 
     async def leave(self) -> None:
@@ -94,18 +101,21 @@ class ControllerLink:
         except _Failures as error:
             _log.warning("node %s leaves without the controller's consent: %s", self._node.id, error)
 
-    async def close(self) -> None:
-        """Whoever still waits for the controller, `start` included, is told that the node has stopped."""
+    def shut(self) -> None:
+        """Nothing leaves any more. Whoever still waits, `start` included, is told that the node has stopped."""
         self._closed = True
         self._alive.set()
+        for channel in self._channels.values():
+            channel.close()
+
+    async def close(self) -> None:
+        """Shuts the link, and ends what goes on by itself."""
+        self.shut()
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        channels = list(self._channels.values())
-        for channel in channels:
-            channel.close()
-        for channel in channels:
+        for channel in list(self._channels.values()):
             await channel.wait_closed()
 
     def pause(self) -> None:
@@ -191,20 +201,20 @@ class ControllerLink:
 
     # What goes on by itself
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("node %s no longer follows the controller", self._node.id, exc_info=error)
-
     async def _follow(self) -> None:
         """Registers, then replays the metadata log as it grows; begins anew whenever the link fails."""
         while True:
             try:
                 if self._epoch < 0:
                     await self._register()
-                await self._pull()
+                await self._notice_own_state()
+                records = await self._pull()
             except _Failures as error:
                 _log.info("node %s: the metadata log cannot be followed: %s", self._node.id, error)
                 await self._clock.sleep(_RETRY)
+            else:
+                # Outside of the try: a volume's OSError is no failure of the link, and trying again helps nobody.
+                self._apply(records)
 
     async def _register(self) -> None:
         node = self._node
@@ -233,7 +243,8 @@ class ControllerLink:
         raise_for_code(answer.error_code)
         self._epoch = answer.broker_epoch
 
-    async def _pull(self) -> None:
+    async def _pull(self) -> Buffer | None:
+        """The next records of the metadata log."""
         node = self._node
         channel = await self._channel("metadata")
         wanted = FetchRequest.FetchPartition(
@@ -251,9 +262,12 @@ class ControllerLink:
         (partition,) = answer.responses[0].partitions
         raise_for_code(partition.error_code)
         await self._running.wait()
-        if partition.records:
-            node.applied(node.image.apply_all(read_records(partition.records, node.image.offset + 1)))
-        await self._notice_own_state()
+        return partition.records
+
+    def _apply(self, records: Buffer | None) -> None:
+        if records:
+            image = self._node.image
+            self._node.applied(image.apply_all(read_records(records, image.offset + 1)))
 
     async def _notice_own_state(self) -> None:
         own = self._node.image.brokers.get(self._node.id)

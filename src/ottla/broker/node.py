@@ -3,6 +3,9 @@
 Handlers get the node and ask it three things: which replica it has (`hosted`, `led`), what the cluster looks like
 (`image`), and what is configured. The image is replayed from the controller's log (controller_link.py), and
 `applied` is the one place where a change of it becomes a change of the node.
+
+A node that cannot go on stops (`fail`): it answers nothing more, its heartbeats end, so the controller fences it and
+others take over. A change of the image that was applied by half is never served.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ottla.broker.addressing import addressed
+from ottla.broker.background import reason, timed
 from ottla.broker.configs import BrokerConfigs, BrokerLoggers, TopicConfigs
 from ottla.broker.controller_link import ControllerLink
 from ottla.broker.dispatch import Dispatcher
@@ -29,7 +33,7 @@ from ottla.broker.server import Limits, Server
 from ottla.broker.telemetry import Telemetry
 from ottla.broker.topic_configs import log_config
 from ottla.broker.volume import Volume
-from ottla.errors import KafkaError, NotLeaderOrFollowerError, UnknownTopicOrPartitionError
+from ottla.errors import KafkaError, KafkaStorageError, NotLeaderOrFollowerError, UnknownTopicOrPartitionError
 from ottla.runtime import Runtime, Timer
 from ottla.wire import Message, Uuid
 from ottla.wire.messages import FetchRequest
@@ -51,6 +55,13 @@ class NodeOptions:
     max_versions: Mapping[str, int] | None = None
 
 
+class NodeFailedError(RuntimeError):
+    """A node has stopped by itself; says why, and what starts it again."""
+
+    def __init__(self, node_id: int, failure: str) -> None:
+        super().__init__(f"node {node_id} has stopped: {failure}; start_node({node_id}) starts it again")
+
+
 class Node:
     """A broker of the cluster. `start` returns when the controller counts it as alive."""
 
@@ -65,6 +76,7 @@ class Node:
         telemetry: Telemetry,
         controller: tuple[str, int],
         on_listening: Callable[[Node], None],
+        on_failure: Callable[[Node], None],
     ) -> None:
         self.id = options.id
         self.host, self.port, self.rack = options.host, options.port, options.rack
@@ -90,11 +102,14 @@ class Node:
             max_connections=self.config.value("max.connections"),
             max_idle_seconds=self.config.value("connections.max.idle.ms") / 1000,
         )
-        self.server = Server(runtime, self.dispatcher, limits, f"node {self.id}")
+        self.server = Server(runtime, self.dispatcher, limits, f"node {self.id}", self.fail)
         self._retention: Timer | None = None
         self._ending: asyncio.Task[None] | None = None
         self._is_ready = self._is_paused = False
         self._on_listening = on_listening
+        self._on_failure = on_failure
+        self.failure: str | None = None
+        """Why it has stopped by itself."""
         self._background: dict[asyncio.Task[None], None] = {}
 
     # Life
@@ -124,6 +139,21 @@ class Node:
                 self._ending = asyncio.create_task(self._end())
             await asyncio.shield(self._ending)
 
+    def fail(self, what: str, error: Exception) -> None:
+        """Stops the node at once, because it cannot do something that it has to."""
+        _log.error("node %s stops: %s", self.id, what, exc_info=error)
+        if self._ending is None:
+            self.failure = reason(what, error)
+            # Before anything else runs: not one answer, nor a heartbeat, may come from what is only half done.
+            self.dispatcher.pause()
+            self.link.shut()
+            self._ending = asyncio.create_task(self._end())
+            self._on_failure(self)
+
+    def check_alive(self) -> None:
+        if self.failure is not None:
+            raise NodeFailedError(self.id, self.failure)
+
     async def _end(self) -> None:
         await self.link.close()
         await self.server.close()
@@ -134,7 +164,10 @@ class Node:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for key in list(self.partitions):
-            self._drop(key)
+            try:
+                self._drop(key)
+            except OSError:
+                _log.exception("node %s cannot close its replica of %s-%s", self.id, *key)
         _log.info("node %s has stopped", self.id)
 
     def pause(self) -> None:
@@ -160,6 +193,8 @@ class Node:
             await work
         except KafkaError as error:
             _log.warning("node %s: %s", self.id, error)
+        except Exception:  # noqa: BLE001 - like a bug in a handler: it is said, and the node serves on
+            _log.exception("node %s: what it did beside its requests has failed", self.id)
 
     @property
     def connections(self) -> int:
@@ -264,14 +299,19 @@ class Node:
 
     def _schedule_retention(self) -> None:
         delay = self.config.value("log.retention.check.interval.ms") / 1000
-        self._retention = self.runtime.clock.call_later(delay, self._retain)
+        retain = timed(self._retain, "it cannot delete what its topics no longer retain", self.fail)
+        self._retention = self.runtime.clock.call_later(delay, retain)
 
     def _retain(self) -> None:
         now = self.now_ms()
         for partition in self.partitions.values():
             if partition.is_leader:
-                partition.log.enforce_retention(now)
                 partition.log.producers.expire(now)
+                try:
+                    partition.log.enforce_retention(now)
+                except KafkaStorageError as error:
+                    # That log only: it is as it was, or refuses to be used. Next time it may work.
+                    _log.error("node %s: %s", self.id, error)
         self._schedule_retention()
 
 

@@ -11,6 +11,7 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
+from ottla.broker.background import Fail, timed
 from ottla.broker.dispatch import Dispatcher
 from ottla.net.connection import Connection
 from ottla.runtime import Clock, Listener, Runtime, Timer
@@ -32,7 +33,9 @@ class Limits:
 class Server:
     """Accepts connections and hands their frames to a dispatcher."""
 
-    def __init__(self, runtime: Runtime, dispatcher: Dispatcher, limits: Limits, name: str) -> None:
+    def __init__(
+        self, runtime: Runtime, dispatcher: Dispatcher, limits: Limits, name: str, fail: Fail
+    ) -> None:
         self._runtime = runtime
         self._clock: Clock = runtime.clock
         self._dispatcher = dispatcher
@@ -43,6 +46,7 @@ class Server:
         self._listener: Listener | None = None
         self._closed = False
         self._sweep: Timer | None = None
+        self._swept = timed(self._close_idle, "it cannot close idle connections", fail)
         self._empty = asyncio.Event()
         self._empty.set()
 
@@ -116,7 +120,7 @@ class Server:
 
     def _schedule_sweep(self) -> None:
         delay = self._limits.max_idle_seconds / _SWEEPS_PER_IDLE_TIME
-        self._sweep = self._clock.call_later(delay, self._close_idle)
+        self._sweep = self._clock.call_later(delay, self._swept)
 
     def _close_idle(self) -> None:
         longest = self._clock.monotonic() - self._limits.max_idle_seconds

@@ -4,7 +4,8 @@ A decision becomes a batch of the metadata log, is applied, and is then fetched 
 from a change waits until every node that is connected has fetched it (for a second at most), so that whoever was
 told of a new topic finds it on any node. Apache Kafka does not wait; docs/fidelity.md says why this does.
 
-What is decided is in state.py, and never here.
+What is decided is in state.py, and never here. A controller that cannot go on stops, and says why: nodes that hear
+nothing any more serve on with what they know.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from ottla.broker.background import reason, timed
 from ottla.broker.configs import BrokerConfigs
 from ottla.broker.controller.decision import Decision
 from ottla.broker.controller.handlers import CONTROLLER
@@ -61,7 +63,9 @@ class ControllerNode:
         self._log: Log = volume.acquire(f"{METADATA_TOPIC}-0", _LOG_CONFIG, self.now_ms())
         # Without faults: a rule for the next Fetch of a client must not strike a node that follows the log.
         self.dispatcher = Dispatcher(self, CONTROLLER.limited({}), Faults())
-        self._server = Server(runtime, self.dispatcher, Limits(max_idle_seconds=NEVER), "controller")
+        self._server = Server(
+            runtime, self.dispatcher, Limits(max_idle_seconds=NEVER), "controller", self.fail
+        )
         # The offset that each node is known to have applied everything below of.
         self._positions: dict[int, int] = {}
         # The latest fetch of each node; an earlier one, on a connection that broke, has nothing to say any more.
@@ -69,6 +73,9 @@ class ControllerNode:
         self._waiting: dict[asyncio.Future[None], None] = {}
         self._timers: dict[str, Timer] = {}
         self._due = 0.0
+        self.failure: str | None = None
+        """Why it has stopped by itself."""
+        self._ending: asyncio.Task[None] | None = None
 
     async def start(self, host: str) -> None:
         self.host = host
@@ -79,10 +86,24 @@ class ControllerNode:
         self._tend("unclean.leader.election.interval.ms", 1000, self.state.elect_unclean_leaders)
 
     async def stop(self) -> None:
+        """Once; a second call waits for the first."""
+        if self._ending is None:
+            self._ending = asyncio.create_task(self._end())
+        await asyncio.shield(self._ending)
+
+    async def _end(self) -> None:
         for timer in self._timers.values():
             timer.cancel()
         await self._server.close()
         self._volume.release(f"{METADATA_TOPIC}-0")
+
+    def fail(self, what: str, error: Exception) -> None:
+        """Stops the controller, because it cannot do something that it has to."""
+        _log.error("the controller stops: %s", what, exc_info=error)
+        if self._ending is None:
+            self.failure = reason(what, error)
+            self.dispatcher.pause()
+            self._ending = asyncio.create_task(self._end())
 
     def now(self) -> float:
         return self.runtime.clock.monotonic()
@@ -103,7 +124,12 @@ class ControllerNode:
         """Writes records to the metadata log and applies them; the log's end behind them."""
         if records:
             self._log.append_as_leader(write_records(records, self.now_ms()), 0, self.now_ms())
-            self.state.apply(records)
+            try:
+                self.state.apply(records)
+            except Exception as error:
+                # The log has a decision that the state lacks: whatever is decided next may contradict it.
+                self.fail("it cannot apply its own decision", error)
+                raise
             self._wake()
         return self._log.log_end_offset
 
@@ -128,6 +154,11 @@ class ControllerNode:
         if self._fetches.get(node_id) is fetch:
             self._positions.pop(node_id, None)
             self._wake()
+
+    def forget(self, node_id: int) -> None:
+        """A node has stopped by itself, between two of its fetches: nobody waits for the next."""
+        self._positions.pop(node_id, None)
+        self._wake()
 
     # The metadata log
 
@@ -184,7 +215,8 @@ class ControllerNode:
 
     def _look_again(self, delay: float) -> None:
         self._due = self.now() + delay
-        self._timers["sessions"] = self.runtime.clock.call_later(delay, self._watch_sessions)
+        watch = timed(self._watch_sessions, "it cannot watch the sessions of the nodes", self.fail)
+        self._timers["sessions"] = self.runtime.clock.call_later(delay, watch)
 
     def _tend(self, interval: str, per_second: int, decide: Callable[[], Sequence[MetadataRecord]]) -> None:
         """Lets the state machine decide again and again; `interval` is the config that says how often."""
@@ -194,7 +226,8 @@ class ControllerNode:
             self._tend(interval, per_second, decide)
 
         delay = self._configs.value(interval) / per_second
-        self._timers[interval] = self.runtime.clock.call_later(delay, again)
+        tended = timed(again, f"it cannot do what {interval} is about", self.fail)
+        self._timers[interval] = self.runtime.clock.call_later(delay, tended)
 
 
 def _set(future: asyncio.Future[None]) -> None:
