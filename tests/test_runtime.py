@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import re
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -183,6 +187,32 @@ def test_time_does_not_go_back() -> None:
     async def main(clock: MovableClock) -> None:
         with pytest.raises(ValueError, match="forward only"):
             clock.advance(-1)
+
+    on_sockets(main)
+
+
+@pytest.mark.parametrize("seconds", [math.inf, -math.inf, math.nan, 1e300, 253_402_300_800.0])
+@both_loops
+def test_a_time_that_no_timestamp_can_hold_is_refused(loop: Loop, seconds: float) -> None:
+    async def main(clock: MovableClock) -> None:
+        called: list[float] = []
+        clock.call_later(10, lambda: called.append(clock.monotonic()))
+        before = clock.time()
+        with pytest.raises(ValueError, match=re.escape(f"advance({seconds!r}): ")):
+            clock.advance(seconds)
+        assert 0 <= clock.time() - before < 3600
+        clock.advance(10)
+        await asyncio.sleep(0)
+        assert len(called) == 1
+
+    loop(main)
+
+
+@pytest.mark.parametrize("span", [timedelta(seconds=5), "5", None, True])
+def test_time_moves_by_seconds(span: Any) -> None:
+    async def main(clock: MovableClock) -> None:
+        with pytest.raises(TypeError, match=r"advance\(.*\): seconds are meant"):
+            clock.advance(span)
 
     on_sockets(main)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import importlib.util
+import math
 import socket
 import time
 from abc import ABC, abstractmethod
@@ -37,6 +38,8 @@ _T = TypeVar("_T")
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
+_LAST_SECOND: Final = 253_402_300_799.0
+"""9999-12-31T23:59:59Z, where datetime ends as well."""
 _BACKLOG: Final = 1024
 """Connections that wait to be accepted: a thousand clients may well start in the same moment."""
 
@@ -116,8 +119,7 @@ class MovableClock(Clock):
         The calls that are due now are made by the loop right after what is already waiting to run, in the order
         of their deadlines, and of their making where those are equal.
         """
-        if seconds < 0:
-            raise ValueError(f"time goes forward only, not by {seconds} seconds")
+        self._check(seconds)
         self._offset += seconds
         now = self.monotonic()
         loop = asyncio.get_running_loop()
@@ -128,6 +130,17 @@ class MovableClock(Clock):
                 timer.base = loop.call_soon(timer.run)
             else:
                 timer.base = self._base.call_later(timer.deadline - now, timer.run)
+
+    def _check(self, seconds: float) -> None:
+        """A clock that shows no time any more could not be moved back, and every timer would be lost."""
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+            raise TypeError(f"advance({seconds!r}): seconds are meant, as a number")
+        if not math.isfinite(seconds):
+            raise ValueError(f"advance({seconds!r}): a finite number of seconds is meant")
+        if seconds < 0:
+            raise ValueError(f"advance({seconds!r}): time goes forward only, by 0 seconds or more")
+        if self.time() + seconds > _LAST_SECOND:
+            raise ValueError(f"advance({seconds!r}): the clock would be past the year 9999")
 
 
 class _MovableTimer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import re
 from collections.abc import Callable
@@ -288,6 +289,9 @@ def test_what_is_not_there_is_named(run: Run) -> None:
                 cluster.dump("orders", 7)
             with pytest.raises(ValueError, match="node 9 does not exist"):
                 await cluster.fence_node(9)
+            for within in (math.nan, -1):
+                with pytest.raises(ValueError, match=f"within={within}: "):
+                    await cluster.wait_for(lambda: True, within=within)
             with pytest.raises(TypeError, match="record 'text'"):
                 cluster.seed("orders", ["text"])  # type: ignore[list-item]
             await cluster.stop_node(1)

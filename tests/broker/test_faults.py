@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 
 import pytest
 
@@ -89,8 +90,9 @@ def test_mistakes_in_a_rule_are_named() -> None:
         error(99999)
     with pytest.raises(ValueError, match="0 says that there is none"):
         error(0)
-    with pytest.raises(ValueError, match="-1"):
-        delay(-1)
+    for seconds in (-1, math.inf, math.nan):
+        with pytest.raises(ValueError, match=rf"delay\({seconds}\)"):
+            delay(seconds)
 
 
 def test_whoever_waits_is_told_when_a_rule_has_struck() -> None:

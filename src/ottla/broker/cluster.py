@@ -393,6 +393,8 @@ class AsyncCluster:
         self, condition: Callable[[], bool], what: str = "the condition", within: float = 10.0
     ) -> None:
         """Returns as soon as the condition holds; TimeoutError, which says what was waited for, if it never does."""
+        if not within >= 0:
+            raise ValueError(f"within={within}: 0 seconds or more are meant")
         base = asyncio.get_running_loop()
         deadline = base.time() + within
         while not condition():

@@ -14,6 +14,7 @@ controller. Nothing here waits or knows a socket.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -53,8 +54,8 @@ never: Final = Action("never")
 
 def delay(seconds: float) -> Action:
     """The request, or its answer, waits by the cluster's clock."""
-    if seconds < 0:
-        raise ValueError(f"delay({seconds}): 0 seconds or more are meant")
+    if not 0 <= seconds < math.inf:
+        raise ValueError(f"delay({seconds}): 0 seconds or more are meant; `never` waits for ever")
     return Action("delay", seconds=seconds)
 
 

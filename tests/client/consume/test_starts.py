@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 from typing import Any
 
@@ -55,9 +56,10 @@ def test_the_reset_policy_is_a_place_or_none(policy: str, place: Place | None) -
     assert reset_place(ClientConfig(bootstrap_servers="a:1", auto_offset_reset=policy), NOW) == place
 
 
-def test_a_timestamp_before_1970_is_refused() -> None:
+@pytest.mark.parametrize("ms", [-1, 2**63, math.inf, math.nan, 1.5, "5"])
+def test_what_is_no_timestamp_is_refused(ms: Any) -> None:
     with pytest.raises(ValueError, match="1970"):
-        Timestamp(-1)
+        Timestamp(ms)
 
 
 def test_a_place_reads_as_what_it_is() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Final
+from operator import index
+from typing import Final, SupportsIndex
 
 Moment = str | int | datetime
 """A name from `_MOMENTS`, milliseconds since 1970, or a datetime with a time zone."""
@@ -16,6 +17,7 @@ _MOMENTS: Final[Mapping[str, int]] = {
     "earliest_local": -4,
     "latest_tiered": -5,
 }
+_LARGEST: Final = 2**63 - 1
 
 
 def config_text(value: object) -> str | None:
@@ -34,13 +36,19 @@ def moment_ms(at: Moment) -> int:
     if isinstance(at, datetime):
         if at.tzinfo is None:
             raise ValueError(f"at={at!r} has no time zone: add one, such as datetime.UTC")
-        return int(at.timestamp() * 1000)
+        at = round(at.timestamp() * 1000)
     if isinstance(at, str):
         if at not in _MOMENTS:
             raise ValueError(
                 f"at={at!r}: it is {', '.join(map(repr, _MOMENTS))}, milliseconds since 1970 or a datetime"
             )
         return _MOMENTS[at]
-    if isinstance(at, bool) or at < 0:
+    if not _is_timestamp(at):
         raise ValueError(f"at={at!r}: milliseconds since 1970 are meant, or a name such as 'earliest'")
     return at
+
+
+def _is_timestamp(value: object) -> bool:
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, SupportsIndex) and 0 <= index(value) <= _LARGEST

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, TypeAlias
+from operator import index
+from typing import Final, SupportsIndex, TypeAlias
 
 from ottla.config import ClientConfig
 from ottla.config.rules import reset_duration_ms
@@ -16,6 +17,7 @@ from ottla.errors import ConfigurationError
 
 _EARLIEST: Final = -2
 _LATEST: Final = -1
+_LARGEST_TIMESTAMP: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -25,8 +27,12 @@ class Timestamp:
     ms: int
 
     def __post_init__(self) -> None:
-        if self.ms < 0:
+        if not _is_timestamp(self.ms):
             raise ValueError(f"Timestamp({self.ms!r}): milliseconds since 1970 are meant, 0 or more")
+
+
+def _is_timestamp(value: object) -> bool:
+    return isinstance(value, SupportsIndex) and 0 <= index(value) <= _LARGEST_TIMESTAMP
 
 
 Start: TypeAlias = str | int | datetime | Timestamp
