@@ -204,7 +204,17 @@ class Cluster:
         self.call(self._cluster.heal_controller, node_id)
 
     def seed(self, topic: str, records: Iterable[Seed], partition: int = 0) -> int:
-        return self.call(self._cluster.seed, topic, records, partition)
+        """Appends records; every node that is connected knows a topic that is new when it returns."""
+
+        async def seeded() -> int:
+            known = self._cluster.controller.log_end_offset
+            first = self._cluster.seed(topic, records, partition)
+            end = self._cluster.controller.log_end_offset
+            if end > known:
+                await self._cluster.controller.known_to_nodes(end)
+            return first
+
+        return self.run(seeded())
 
     def dump(self, topic: str, partition: int | None = None) -> list[Record]:
         return self.call(self._cluster.dump, topic, partition)

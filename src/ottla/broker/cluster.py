@@ -14,25 +14,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, Self
 
 from ottla.broker import contents
 from ottla.broker.config_rules import ControllerRules
-from ottla.broker.configs import BrokerConfigs
+from ottla.broker.configs import BrokerConfigs, TopicConfigs
 from ottla.broker.configs.broker import to_static_text
 from ottla.broker.contents import Seed
 from ottla.broker.controller.node import ControllerNode
 from ottla.broker.controller.state import ControllerState
 from ottla.broker.faults import Faults
 from ottla.broker.features import SUPPORTED
+from ottla.broker.metadata.image import TOPIC_RESOURCE
 from ottla.broker.metadata.records import NO_LEADER
-from ottla.broker.node import Node, NodeFailedError, NodeOptions
+from ottla.broker.node import Node, NodeFailedError, NodeOptions, log_directory
 from ottla.broker.partition import Partition
 from ottla.broker.releases import max_versions_of
 from ottla.broker.telemetry import Telemetry
+from ottla.broker.topic_configs import log_config
 from ottla.broker.volume import Volume
 from ottla.errors import BrokerError, raise_for_code
 from ottla.runtime import MovableClock, Runtime, SystemRuntime
@@ -363,21 +366,60 @@ class AsyncCluster:
 
     def partition(self, topic: str, partition: int = 0) -> Partition:
         """The leader's replica."""
+        return self._leader(topic, partition).led(topic, partition)
+
+    def _leader(self, topic: str, partition: int) -> Node:
         leader = self.leader(topic, partition)
         if leader == NO_LEADER:
             raise RuntimeError(f"partition {partition} of {topic!r} has no leader")
-        return self.node(leader).led(topic, partition)
+        return self.node(leader)
 
     # Records
 
     def seed(self, topic: str, records: Iterable[Seed], partition: int = 0) -> int:
         """Appends records to a partition, without a client; the offset of the first.
 
-        A record is a value, or (key, value), or (key, value, headers).
+        A record is a value, or (key, value), or (key, value, headers). A topic that does not exist is created, with
+        the partitions that it takes, and num.partitions at least; nodes hear of it a moment later.
         """
-        return contents.seed(
-            self.partition(topic, partition), records, self.node(self.leader(topic, partition)).now_ms()
-        )
+        _check("topic", topic, str, "a name")
+        _check("partition", partition, int, "a number")
+        if partition < 0:
+            raise ValueError(f"partition={partition}: partitions are numbered from 0")
+        given = [contents.parts_of(record) for record in records]
+        if topic not in self.controller.state.image.topics:
+            self._create_for(topic, partition)
+        leader = self._leader(topic, partition)
+        with self._replica_on(leader, topic, partition) as replica:
+            return contents.seed(replica, given, leader.now_ms())
+
+    def _create_for(self, topic: str, partition: int) -> None:
+        self._any_node()  # who would lead it
+        count = max(partition + 1, self._configs.value("num.partitions"))
+        wanted = CreateTopicsRequest.CreatableTopic(name=topic, num_partitions=count, replication_factor=-1)
+        request = CreateTopicsRequest(topics=[wanted])
+        decision = self.controller.state.create_topics(request, 7)
+        self.controller.commit(decision.records)
+        for result in decision.response.topics:
+            raise_for_code(result.error_code, result.error_message, topic=result.name)
+
+    @contextmanager
+    def _replica_on(self, node: Node, topic: str, index: int) -> Iterator[Partition]:
+        """The replica of a leader, also where it has not heard of it yet: then its log is opened for the moment."""
+        if (topic, index) in node.partitions:
+            yield node.led(topic, index)
+            return
+        image = self.controller.state.image
+        known = image.topics[topic]
+        directory = log_directory(topic, index, known.id)
+        configs = TopicConfigs(image.config_overrides(TOPIC_RESOURCE, topic), node.config)
+        log = self._volume.acquire(directory, log_config(configs), node.now_ms())
+        try:
+            replica = Partition(node.id, topic, known.id, index, log)
+            replica.become(known.partitions[index])
+            yield replica
+        finally:
+            self._volume.release(directory)
 
     def dump(self, topic: str, partition: int | None = None) -> list[Record]:
         """The records of a partition, or of all partitions one after the other, as far as they are committed."""
@@ -387,7 +429,19 @@ class AsyncCluster:
         if partition is not None and partition not in image.partitions:
             raise ValueError(f"there is no partition {partition} of a topic {topic!r}")
         wanted = sorted(image.partitions) if partition is None else [partition]
-        return [record for number in wanted for record in contents.dump(self._replica(topic, number))]
+        return [record for number in wanted for record in self._dump(topic, number)]
+
+    def _dump(self, topic: str, partition: int) -> list[Record]:
+        held = self._held(topic, partition)
+        if held is not None:
+            return contents.dump(held)
+        leader = self.nodes.get(self.leader(topic, partition))
+        if leader is None:
+            raise RuntimeError(
+                f"no node that runs has partition {partition} of {topic!r}{self._and_failures()}"
+            )
+        with self._replica_on(leader, topic, partition) as replica:
+            return contents.dump(replica)
 
     async def wait_for(
         self, condition: Callable[[], bool], what: str = "the condition", within: float = 10.0
@@ -448,16 +502,8 @@ class AsyncCluster:
             node.id, options.host, node.port, options.rack, options.config, options.max_versions
         )
 
-    def _replica(self, topic: str, partition: int) -> Partition:
-        """Whoever has it, whether or not it has heard yet that it leads."""
-        held = self._held(topic, partition)
-        if held is None:
-            raise RuntimeError(
-                f"no node that runs has partition {partition} of {topic!r}{self._and_failures()}"
-            )
-        return held
-
     def _held(self, topic: str, partition: int) -> Partition | None:
+        """Whoever has it, whether or not it has heard yet that it leads."""
         replicas = (node.partitions.get((topic, partition)) for node in self.nodes.values())
         return next((replica for replica in replicas if replica is not None), None)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from ottla.broker.partition import Partition
 from ottla.wire.batches import Headers, encode_batch
@@ -10,19 +10,18 @@ from ottla.wire.records import Record, decode_fetch
 
 Seed = bytes | tuple[bytes | None, bytes | None] | tuple[bytes | None, bytes | None, Headers]
 """A value, (key, value), or (key, value, headers)."""
+Parts = tuple[bytes | None, bytes | None, Headers]
 
 _MOST_RECORDS = 1000
 _READ_BYTES = 1 << 24
 
 
-def seed(partition: Partition, records: Iterable[Seed], now_ms: int) -> int:
+def seed(partition: Partition, records: Sequence[Parts], now_ms: int) -> int:
     """Appends records in batches; the offset of the first."""
-    given = list(records)
     first = partition.log.log_end_offset
-    for start in range(0, len(given), _MOST_RECORDS):
+    for start in range(0, len(records), _MOST_RECORDS):
         plain = [
-            (number, now_ms, *_parts(record))
-            for number, record in enumerate(given[start : start + _MOST_RECORDS])
+            (number, now_ms, *parts) for number, parts in enumerate(records[start : start + _MOST_RECORDS])
         ]
         partition.append(bytearray(encode_batch(plain)), acks=1, min_in_sync=1, now_ms=now_ms)
     return first
@@ -45,7 +44,8 @@ def dump(partition: Partition) -> list[Record]:
     return found
 
 
-def _parts(record: Seed) -> tuple[bytes | None, bytes | None, Headers]:
+def parts_of(record: Seed) -> Parts:
+    """Key, value and headers."""
     match record:
         case bytes():
             return None, record, []
