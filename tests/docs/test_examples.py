@@ -43,22 +43,6 @@ def test_the_readmes_example_of_the_cluster_does_what_it_says() -> None:
     run(example)
 
 
-def test_the_fixtures_of_the_guide_are_used_as_it_shows(tmp_path: Path) -> None:
-    example = next(block for block in blocks("docs/cluster.md") if "def test_orders(kafka)" in block)
-    order = '    kafka.create_topic("orders")\n    kafka.seed("orders", [b"order 1"])\n'
-    program = "import pytest\n" + example.replace("    place_order(kafka.bootstrap)\n", order)
-    (tmp_path / "test_guide.py").write_text(program)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert "2 passed" in done.stdout, done.stdout
-
-
 @pytest.mark.parametrize(
     "document", ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
 )
