@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from ottla.broker import dispatch
 from ottla.broker.cluster import AsyncCluster
 from ottla.broker.dispatch import Call
 from ottla.broker.faults import delay, drop, error, never
 from ottla.errors import (
     ConnectionLostError,
 )
+from ottla.wire.apis import API_VERSIONS_KEY
 from ottla.wire.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -210,5 +212,42 @@ def test_a_fault_strikes_clients_and_not_the_nodes_that_follow_the_controller(ru
             await cluster.create_topic("orders")
             await cluster.delete_topic("orders")
             assert fault.hits == 0
+
+    run(body)
+
+
+@pytest.mark.parametrize("where", ["decode_request_header", "encode_response"])
+@pytest.mark.parametrize("queued", [False, True], ids=["at once", "behind a long poll"])
+def test_a_bug_outside_of_handlers_costs_one_connection_and_is_said(
+    run: Run, where: str, queued: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the request is served from a callback, whose exceptions nobody hears."""
+    original = getattr(dispatch, where)
+
+    def planted(given: Any, *args: Any) -> Any:
+        wanted = given if where == "encode_response" else original(given)[0].request_api_key
+        if isinstance(wanted, ApiVersionsResponse) or wanted == API_VERSIONS_KEY:
+            raise LookupError("planted")
+        return original(given, *args)
+
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"]) as cluster:
+            client = await world.client(cluster)
+            with monkeypatch.context() as patch:
+                patch.setattr(dispatch, where, planted)
+                broken = await world.client(cluster)
+                asked: list[Awaitable[object]] = [broken.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)]
+                if queued:
+                    asked.insert(0, broken.fetch("orders", max_wait=500))
+                asking = [asyncio.ensure_future(question) for question in asked]
+                if queued:
+                    await cluster.wait_for(lambda: cluster.node(1).dispatcher.in_work == 1, "the long poll")
+                    cluster.clock.advance(1)
+                with pytest.raises(ConnectionLostError):
+                    await asking[-1]
+                await asyncio.gather(*asking, return_exceptions=True)
+            assert "planted" in caplog.text
+            assert "ottla.broker.dispatch" in [record.name for record in caplog.records]
+            assert (await client.produce("orders", batch(b"1"))).error_code == 0
 
     run(body)

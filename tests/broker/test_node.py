@@ -13,10 +13,12 @@ from ottla.broker import controller_link
 from ottla.broker.cluster import AsyncCluster
 from ottla.broker.controller import leadership
 from ottla.broker.metadata.log import read_records
+from ottla.broker.metadata.names import METADATA_TOPIC
 from ottla.broker.node import NodeFailedError
 from ottla.broker.volume import Volume
 from ottla.errors import KafkaStorageError
 from ottla.net.channel import Channel
+from ottla.wire.messages import ListOffsetsRequest, ListOffsetsResponse
 from tests.broker.log.failing import FailingFileSystem
 from tests.broker.worlds import Body, World, batch
 
@@ -292,6 +294,49 @@ def test_a_producer_is_told_that_the_volume_is_full_and_goes_on_later(run: Run) 
             fs.mend()
             assert (await client.produce("orders", batch(b"3"))).base_offset == 1
             assert [record.value for record in cluster.dump("orders")] == [b"1", b"3"]
+
+    run(body)
+
+
+def test_a_log_that_could_not_be_cut_back_is_served_again_by_a_node_that_is_started_anew(run: Run) -> None:
+    async def body(world: World) -> None:
+        fs = FailingFileSystem()
+        async with on(world, fs, 1, topics=["orders", "others"]) as cluster:
+            client = await world.client(cluster)
+            assert (await client.produce("orders", batch(b"1"))).error_code == 0
+            fs.fail_if(lambda call, path: call in ("append", "truncate") and "orders-0" in path)
+            assert (await client.produce("orders", batch(b"2"))).error_code == KafkaStorageError.code
+            fs.mend()
+            assert (await client.produce("orders", batch(b"3"))).error_code == KafkaStorageError.code
+            assert (await client.fetch("orders")).error_code == KafkaStorageError.code
+            wanted = ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=1)
+            topic = ListOffsetsRequest.ListOffsetsTopic(name="orders", partitions=[wanted])
+            listed = await client.ask(
+                ListOffsetsRequest(replica_id=-1, topics=[topic]), 7, ListOffsetsResponse
+            )
+            assert listed.topics[0].partitions[0].error_code == KafkaStorageError.code
+            assert (await client.produce("others", batch(b"1"))).error_code == 0
+            await cluster.stop_node(1)
+            await cluster.start_node(1)
+            client = await world.client(cluster)
+            assert (await client.produce("orders", batch(b"4"))).error_code == 0
+            assert [record.value for record in cluster.dump("orders")] == [b"1", b"4"]
+
+    run(body)
+
+
+def test_a_decision_that_cannot_be_written_is_none(run: Run) -> None:
+    async def body(world: World) -> None:
+        fs = FailingFileSystem()
+        async with on(world, fs, 1) as cluster:
+            fs.fail_if(lambda call, path: call == "append" and METADATA_TOPIC in path)
+            for refused in (cluster.create_topic("orders"), cluster.create_topic("orders")):
+                with pytest.raises(KafkaStorageError):
+                    await refused
+            fs.mend()
+            await cluster.create_topic("orders")
+            assert cluster.failures == {}
+            assert cluster.leader("orders") == 1
 
     run(body)
 

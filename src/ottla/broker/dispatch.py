@@ -153,6 +153,14 @@ class Dispatcher:
 
     def _serve(self, connection: Connection, frame: memoryview) -> None:
         try:
+            self._take_up(connection, frame)
+        except Exception:  # noqa: BLE001 - a bug costs this connection, and no other
+            # Often this runs in a callback of the loop, where nobody would close the connection.
+            _log.exception("node %s: closing %s after a failure", self._owner.id, connection.peer)
+            connection.abort()
+
+    def _take_up(self, connection: Connection, frame: memoryview) -> None:
+        try:
             header, position = decode_request_header(frame)
             handler = self._handler(connection, header)
             if handler is None:

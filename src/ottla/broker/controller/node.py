@@ -29,6 +29,7 @@ from ottla.broker.metadata.names import METADATA_TOPIC
 from ottla.broker.metadata.records import MetadataRecord
 from ottla.broker.server import Limits, Server
 from ottla.broker.volume import Volume
+from ottla.errors import NotControllerError
 from ottla.runtime import Runtime, Timer
 from ottla.wire import Message, Uuid
 
@@ -92,8 +93,7 @@ class ControllerNode:
         await asyncio.shield(self._ending)
 
     async def _end(self) -> None:
-        for timer in self._timers.values():
-            timer.cancel()
+        self._cancel_timers()
         await self._server.close()
         self._volume.release(f"{METADATA_TOPIC}-0")
 
@@ -103,7 +103,12 @@ class ControllerNode:
         if self._ending is None:
             self.failure = reason(what, error)
             self.dispatcher.pause()
+            self._cancel_timers()
             self._ending = asyncio.create_task(self._end())
+
+    def _cancel_timers(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
 
     def now(self) -> float:
         return self.runtime.clock.monotonic()
@@ -122,6 +127,8 @@ class ControllerNode:
 
     def commit(self, records: Sequence[MetadataRecord]) -> int:
         """Writes records to the metadata log and applies them; the log's end behind them."""
+        if self.failure is not None:
+            raise NotControllerError(f"The controller has stopped: {self.failure}")
         if records:
             self._log.append_as_leader(write_records(records, self.now_ms()), 0, self.now_ms())
             try:
