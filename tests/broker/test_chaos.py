@@ -1,7 +1,7 @@
 """Random operations on a simulated cluster, while idempotent producers and long polls go on.
 
-Whatever is done to the nodes, their links and the clock: nothing acknowledged is lost or stored twice, every call
-returns, nothing fails where nobody looks, and nothing is left of a cluster that was closed.
+Whatever is done to the nodes, their links, their volume and the clock: nothing acknowledged is lost or stored twice,
+every call returns, nothing fails where nobody looks, and nothing is left of a cluster that was closed.
 """
 
 from __future__ import annotations
@@ -16,9 +16,13 @@ import pytest
 
 from ottla import sim
 from ottla.broker.cluster import AsyncCluster
+from ottla.broker.metadata.names import METADATA_TOPIC
+from ottla.broker.node import NodeFailedError
+from ottla.broker.volume import Volume
 from ottla.errors import KafkaError
 from ottla.net.channel import Channel
 from ottla.wire.messages import ProduceResponse
+from tests.broker.log.failing import FailingFileSystem
 from tests.broker.worlds import batch, fetch_request, produce_request
 
 NODES = (1, 2, 3)
@@ -26,7 +30,7 @@ PARTITIONS = 2
 STEPS = 30
 LONG = 2000.0
 # Retriable, each of them: the next attempt may well meet another leader.
-UNKNOWN_TOPIC, NOT_LEADER, NOT_ENOUGH_REPLICAS = 3, 6, 19
+UNKNOWN_TOPIC, NOT_LEADER, NOT_ENOUGH_REPLICAS, STORAGE = 3, 6, 19, 56
 Failures = (OSError, TimeoutError, KafkaError)
 
 
@@ -88,7 +92,7 @@ class Producer(Caller):
             self.acknowledged.append((value, result.base_offset))
             await asyncio.sleep(self.random.choice([0, 0.01, 0.1]))
         else:
-            assert result.error_code in (UNKNOWN_TOPIC, NOT_LEADER, NOT_ENOUGH_REPLICAS)
+            assert result.error_code in (UNKNOWN_TOPIC, NOT_LEADER, NOT_ENOUGH_REPLICAS, STORAGE)
             raise TimeoutError
 
 
@@ -106,19 +110,24 @@ class Reader(Caller):
 class Operator:
     """Does anything to the cluster at any time, and never waits for the last thing to be over."""
 
-    def __init__(self, runtime: sim.SimRuntime, cluster: AsyncCluster, random: Random) -> None:
-        self.runtime, self.cluster, self.random = runtime, cluster, random
+    def __init__(
+        self, runtime: sim.SimRuntime, cluster: AsyncCluster, random: Random, fs: FailingFileSystem | None
+    ) -> None:
+        self.runtime, self.cluster, self.random, self.fs = runtime, cluster, random, fs
         self.under_way: list[asyncio.Task[None]] = []
 
     async def work(self) -> None:
+        operations = OPERATIONS if self.fs is None else [*OPERATIONS, *[Operator.fail_volume] * 10]
         for _ in range(STEPS):
-            operation = self.random.choice(OPERATIONS)
+            operation = self.random.choice(operations)
             self.under_way.append(asyncio.create_task(self._tried(operation, self.random.choice(NODES))))
             await asyncio.sleep(self.random.choice([0, 0.0005, 0.002, 0.02, 0.3, 2]))
 
     async def calm(self) -> None:
         """Everything heals, every call returns, every node runs."""
         self.runtime.network.heal_all()
+        if self.fs is not None:
+            self.fs.mend()
         await self.returned()
         for node_id in NODES:
             if node_id not in self.cluster.nodes:
@@ -136,13 +145,29 @@ class Operator:
                 await done
         except (*Failures, ValueError):
             pass  # a node that runs already, a leader that is not alive, a node that was stopped while it started
+        except NodeFailedError:
+            assert self.fs is not None
         except RuntimeError as refusal:
-            if str(refusal) not in ("no node runs", "the cluster is closed"):
+            if not str(refusal).startswith(("no node runs", "the cluster is closed")):
                 raise
 
     def cut(self, node_id: int) -> None:
         place = self.random.choice(["controller", "localhost"])
         self.runtime.network.cut(place, f"node-{node_id}", self.random.choice(["silent", "one way", "reset"]))
+
+    def fail_volume(self, node_id: int) -> None:
+        """One of the next changes of a partition's files fails: a producer is refused, or a node stops."""
+        assert self.fs is not None
+        fs, left = self.fs, self.random.randrange(1, 8)
+
+        def fails(call: str, path: str) -> bool:
+            nonlocal left
+            left -= METADATA_TOPIC not in path
+            if not left:
+                fs.mend()
+            return not left
+
+        fs.fail_if(fails)
 
     async def stop_impatiently(self, node_id: int) -> None:
         await asyncio.wait_for(self.cluster.stop_node(node_id), self.random.choice([0.001, 0.01, 0.1]))
@@ -174,10 +199,13 @@ OPERATIONS: list[Operation] = [
 ]
 
 
-async def in_chaos(runtime: sim.SimRuntime, *, closed_in_the_middle: bool) -> int:
+async def in_chaos(
+    runtime: sim.SimRuntime, *, closed_in_the_middle: bool, fs: FailingFileSystem | None = None
+) -> int:
     """How much was acknowledged."""
     random = Random(runtime.seed)
     cluster = AsyncCluster(len(NODES), topics={"orders": PARTITIONS}, runtime=runtime)
+    cluster._volume = Volume(fs)
     await cluster.start()
     producers = [Producer(runtime, cluster, Random(random.random()), number) for number in range(4)]
     callers: list[Caller] = [
@@ -185,7 +213,7 @@ async def in_chaos(runtime: sim.SimRuntime, *, closed_in_the_middle: bool) -> in
         *(Reader(runtime, cluster, Random(random.random())) for _ in range(3)),
     ]
     calling = [asyncio.create_task(caller.run()) for caller in callers]
-    operator = Operator(runtime, cluster, random)
+    operator = Operator(runtime, cluster, random, fs)
     await operator.work()
     if closed_in_the_middle:
         await cluster.close()
@@ -246,3 +274,15 @@ def test_a_cluster_that_is_closed_in_the_middle_leaves_nothing(
     with caplog.at_level(logging.ERROR):
         run(seed, closed_in_the_middle=True)
     assert not caplog.records
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("closed", [False, True], ids=["to the end", "closed in the middle"])
+def test_a_volume_that_fails_now_and_then_stops_nodes_and_loses_nothing(
+    seed: int, closed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.ERROR):
+        run(seed, closed_in_the_middle=closed, fs=FailingFileSystem())
+    said = [record.getMessage() for record in caplog.records]
+    # Which writes fail follows from the seed: those that stop a node are said by it, and nothing else fails.
+    assert [message for message in said if not message.startswith("node ")] == []
