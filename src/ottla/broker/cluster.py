@@ -259,11 +259,9 @@ class AsyncCluster:
             raise ValueError(f"node {node_id!r} {why}")
         if node_id in self._stopping:
             raise ValueError(f"node {node_id} is being stopped")
-        failed = self._failed.pop(node_id, None)
         node = self._make(self._options[node_id])
         try:
-            if failed is not None:
-                await failed.stop(clean=False)
+            await self._forget_failed(node_id)
             await node.start()
         except BaseException:
             if self.nodes.get(node_id) is node:
@@ -293,8 +291,7 @@ class AsyncCluster:
         """Stops a node for good and takes it out of the cluster's registrations."""
         if node_id in self.nodes:
             await self.stop_node(node_id)
-        if node_id in self._failed:
-            await self._failed.pop(node_id).stop(clean=False)
+        await self._forget_failed(node_id)
         if node_id not in self._options:
             raise ValueError(f"node {node_id} does not exist")
         del self._options[node_id]
@@ -490,6 +487,12 @@ class AsyncCluster:
             self._failed[node.id] = node
             if self._controller is not None:
                 self._controller.forget(node.id)
+
+    async def _forget_failed(self, node_id: int) -> None:
+        """When it has come to its end: its port and its logs are free then."""
+        if node_id in self._failed:
+            await self._failed[node_id].stop(clean=False)
+            del self._failed[node_id]
 
     def _and_failures(self) -> str:
         """What an error has to add where nodes are missing."""

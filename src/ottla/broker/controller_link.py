@@ -205,6 +205,7 @@ class ControllerLink:
         """Registers, then replays the metadata log as it grows; begins anew whenever the link fails."""
         while True:
             try:
+                await self._running.wait()
                 if self._epoch < 0:
                     await self._register()
                 await self._notice_own_state()

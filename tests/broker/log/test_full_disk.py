@@ -162,13 +162,16 @@ def test_a_log_that_cannot_be_cut_back_is_not_used_any_more(
         assert joined(again.read(0, 1 << 30)).startswith(before["bytes"])
 
 
-def test_a_log_fails_for_reasons_of_the_program_as_well() -> None:
-    class Broken(FailingFileSystem):
-        def fails(self, call: str, path: str) -> bool:
-            if super().fails(call, path):
-                raise LookupError("a bug")
-            return False
+class Broken(FailingFileSystem):
+    """Fails with what no volume raises."""
 
+    def fails(self, call: str, path: str) -> bool:
+        if super().fails(call, path):
+            raise LookupError("a bug")
+        return False
+
+
+def test_a_bug_leaves_the_log_as_it_was_too() -> None:
     fs = Broken()
     log = filled(fs, INDEXED)
     before = seen(log)
@@ -177,6 +180,29 @@ def test_a_log_fails_for_reasons_of_the_program_as_well() -> None:
         append(log, make_batch())
     fs.mend()
     assert seen(log) == before
+
+
+def test_a_bug_that_cannot_be_undone_ends_the_use_of_the_log() -> None:
+    fs = Broken()
+    log = filled(fs, INDEXED)
+    fs.fail_at(2, Failure.LASTING)
+    with pytest.raises(LookupError, match="a bug"):
+        append(log, make_batch())
+    fs.mend()
+    with pytest.raises(KafkaStorageError, match="a bug"):
+        append(log, make_batch())
+
+
+def test_an_epoch_without_records_outlives_a_replication_that_fails() -> None:
+    for call in range(1, calls_of(CHANGES["replication"]) + 1):
+        fs = FailingFileSystem()
+        log = filled(fs, INDEXED)
+        log.epochs.assign(2, log.log_end_offset)
+        before = seen(log)
+        fs.fail_at(call)
+        with pytest.raises(KafkaStorageError):
+            log.append_as_follower(followed(), NOW)
+        assert seen(log) == before
 
 
 @pytest.mark.parametrize("before", [1, 3, 6])

@@ -78,7 +78,7 @@ class Log:
         self.producers = ProducerStates(self.partition, config.producer_id_expiration_ms)
         self._fs = fs
         self._snapshots = Snapshots(fs, directory)
-        self._failure: OSError | None = None
+        self._failure: Exception | None = None
         self.log_start_offset = read_log_start_offset(fs, directory)
         self._segments = recovery.open_segments(fs, directory, config, self.log_start_offset, now_ms)
 
@@ -237,10 +237,10 @@ class Log:
         if self._failure is not None:
             raise self._storage_error(self._failure)
 
-    def _storage_error(self, error: OSError) -> KafkaStorageError:
+    def _storage_error(self, error: Exception) -> KafkaStorageError:
         return KafkaStorageError(f"The log of partition {self.partition} cannot be written: {error}")
 
-    def _fail(self, error: OSError) -> None:
+    def _fail(self, error: Exception) -> None:
         """From here on the log refuses all use: its files and what is known of them may differ."""
         _log.error(
             "the log of partition %s is not used any more, until it is opened anew: %s", self.partition, error
@@ -257,11 +257,12 @@ class Log:
         except BaseException as error:
             try:
                 self._cut_back(active, position, offset)
-                self.epochs.restore(epochs)
                 if several:
                     # Some of them may be in the memory of their producers already.
                     self._recover()
-            except OSError as another:
+                    active.next_offset = offset
+                self.epochs.restore(epochs)
+            except Exception as another:  # noqa: BLE001 - whatever it is, the files may differ from what is known
                 self._fail(another)
             if isinstance(error, OSError):
                 raise self._storage_error(error) from error
