@@ -117,6 +117,23 @@ def test_topics_are_named_matched_or_assigned(options: dict[str, str], expected:
 
 
 @pytest.mark.parametrize(
+    ("options", "option", "covered"),
+    [
+        ({"subscribe": "t,u"}, "subscribe", ["t-0", "t-1", "u-0"]),
+        ({"subscribePattern": "t"}, "subscribePattern", ["t-0", "t-1", "tt-0"]),
+        ({"assign": '{"t":[1]}'}, "assign", ["t-1"]),
+    ],
+)
+def test_topics_cover_the_partitions_that_the_option_names(
+    options: dict[str, str], option: str, covered: list[str]
+) -> None:
+    found = topics(**options)
+    there = [TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("tt", 0), TopicPartition("u", 0)]
+    assert found.option == option
+    assert [str(partition) for partition in there if found.covers(partition)] == covered
+
+
+@pytest.mark.parametrize(
     ("options", "refusal"),
     [
         (

@@ -282,6 +282,99 @@ def test_a_deleted_topic_is_lost_data(
     assert latest(lenient, end) == end, "and it goes on without it"
 
 
+CHANGED = [
+    ({"subscribe": "t"}, {"t": {"0": 3}, "t2": {"0": 1}}, "subscribe", "topic t2 (t2-0)", [("t", 0, 3, 5)]),
+    (
+        {"subscribePattern": "^t$"},
+        {"t": {"0": 3}, "t2": {"0": 1}},
+        "subscribePattern",
+        "topic t2",
+        [("t", 0, 3, 5)],
+    ),
+    ({"assign": '{"t":[0]}'}, {"t": {"0": 3}, "t2": {"0": 1}}, "assign", "topic t2", [("t", 0, 3, 5)]),
+    ({"assign": '{"t2":[0]}'}, {"t": {"0": 3}, "t2": {"0": 1, "1": 0}}, "assign", "t2-1", [("t2", 0, 1, 2)]),
+    (
+        {"subscribe": "t2"},
+        {"t": {"0": 3}, "gone": {"0": 1}},
+        "subscribe",
+        "topics gone, t (gone-0, t-0)",
+        None,
+    ),
+]
+
+
+@pytest.mark.usefixtures("topic")
+@pytest.mark.parametrize(("options", "start", "option", "names", "read"), CHANGED)
+def test_a_topic_that_is_no_longer_subscribed_is_not_called_deleted(
+    kafka: Cluster,
+    make: MakeReader,
+    caplog: pytest.LogCaptureFixture,
+    options: dict[str, str],
+    start: Offset,
+    option: str,
+    names: str,
+    read: list[tuple[str, int, int, int]] | None,
+) -> None:
+    kafka.create_topic("t2", 2)
+    kafka.seed("t2", [b"0", b"1"], partition=0)
+    strict = make(time=None, **options)
+    with pytest.raises(DataLossError) as caught:
+        strict.partitions(start, latest(strict, start))
+    said = str(caught.value)
+    assert f"option {option} no longer covers" in said
+    assert names in said
+    assert f"in {option} again" in said
+    assert "new checkpoint" in said
+    assert "failOnDataLoss to false" in said
+    assert "deleted" not in said
+    assert "not available in Kafka" not in said
+    lenient = make(time=None, **options, failOnDataLoss="false")
+    with caplog.at_level(logging.WARNING, "ottla.spark"):
+        end = latest(lenient, start)
+        found = ranges(lenient, start, end)
+    assert read is None or found == read
+    assert names in caplog.text
+    assert "deleted" not in caplog.text
+    caplog.clear()
+    assert ranges(lenient, end, latest(lenient, end)) == []
+    assert caplog.text == "", "it is said once: the next offset has no such topic"
+
+
+@pytest.mark.usefixtures("topic")
+def test_a_topic_that_is_no_longer_subscribed_is_not_waited_for(make: MakeReader) -> None:
+    time = Time()
+    reader = make(time=time)
+    before = time.now
+    assert latest(reader, {"t": {"0": 3}, "t2": {"0": 1}}) == {"t": {"0": 5}}
+    assert time.now == before
+
+
+@pytest.mark.usefixtures("topic")
+def test_a_deleted_topic_and_one_that_is_no_longer_subscribed_are_told_apart(
+    kafka: Cluster, make: MakeReader, caplog: pytest.LogCaptureFixture
+) -> None:
+    kafka.create_topic("t2", 1)
+    start = {"t": {"0": 3}, "t2": {"0": 0}, "t3": {"0": 0}}
+    lenient = make(subscribe="t,t3", failOnDataLoss="false")
+    with caplog.at_level(logging.WARNING, "ottla.spark.data_loss"):
+        assert ranges(lenient, start, latest(lenient, start)) == [("t", 0, 3, 5)]
+    deleted, unsubscribed = [record.getMessage() for record in caplog.records if "data_loss" in record.name]
+    assert "Partitions t3-0 have been deleted" in deleted
+    assert "t2" not in deleted
+    assert "no longer covers topic t2 (t2-0)" in unsubscribed
+
+
+@pytest.mark.usefixtures("topic")
+def test_an_unfinished_batch_with_a_topic_that_is_no_longer_subscribed_says_so(
+    kafka: Cluster, make: MakeReader
+) -> None:
+    """The batch had come to a new topic, and the query was restarted without it."""
+    kafka.create_topic("t2", 1)
+    kafka.seed("t2", [b"0"])
+    with pytest.raises(DataLossError, match=r"subscribe no longer covers topic t2 \(t2-0\)"):
+        make().partitions({"t": {"0": 3}}, {"t": {"0": 5}, "t2": {"0": 1}})
+
+
 @pytest.mark.usefixtures("topic")
 def test_a_stream_whose_only_topic_is_gone_reads_it_from_the_beginning_when_it_is_back(
     kafka: Cluster, make: MakeReader

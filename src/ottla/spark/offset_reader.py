@@ -75,11 +75,13 @@ class OffsetReader:
         """Where each partition of the query ends, for one that has come to the `known` offsets.
 
         A partition that is gone, or ends before what is known, is asked for again: an answer of a broker that has
-        fallen behind must not pass for the truth. What it says in the end is the answer.
+        fallen behind must not pass for the truth. What it says in the end is the answer. A partition that a restarted
+        query does not ask for any more is not waited for.
         """
+        covers = self._options.topics.covers
         for _ in range(self._attempts - 1):
             found = self._latest(known)
-            wrong = [tp for tp, offset in known.items() if found.get(tp, -1) < offset]
+            wrong = [tp for tp, offset in known.items() if found.get(tp, -1) < offset and covers(tp)]
             if not wrong:
                 return found
             _log.warning("partitions are gone, or end before what was read of them: %s", names(wrong))

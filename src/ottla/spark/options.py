@@ -11,6 +11,7 @@ Invariant: options that exist are valid, as far as that can be known without ask
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
@@ -60,6 +61,17 @@ class Topics:
     subscribe: tuple[str, ...] = ()
     pattern: str | None = None
     assign: tuple[TopicPartition, ...] = ()
+
+    @property
+    def option(self) -> str:
+        """Which of the three it is."""
+        return "subscribe" if self.subscribe else "assign" if self.assign else "subscribePattern"
+
+    def covers(self, partition: TopicPartition) -> bool:
+        """Whether the query reads this partition, if it exists."""
+        if self.pattern is not None:
+            return re.search(self.pattern, partition.topic) is not None
+        return partition.topic in self.subscribe or partition in self.assign
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

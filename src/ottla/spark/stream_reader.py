@@ -151,6 +151,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
             self._start_of_batch(start, end),
             from_json(end),
             self._offsets.earliest,
+            topics=self.options.topics,
             fail_on_data_loss=self.options.fail_on_data_loss,
         )
         pieces = split(
