@@ -73,7 +73,7 @@ sanitize: $(STAMP) ## the compiled core's tests and fuzzers under AddressSanitiz
 bench: $(STAMP) ## every benchmark, as tables (one of them: .venv/bin/python -m bench NAME [--json])
 	$(PY) -m bench all
 
-wheel: $(STAMP) ## a manylinux wheel in dist/
+wheel: $(STAMP) ## dist/: a wheel for each Python (3.11 to 3.14) of this machine, and an sdist, installed and tried
 	$(PY) -m tools.make_wheel
 
 demo: $(STAMP) ## the whole pipeline on this machine, checked at the end: about a minute (needs Java 17)
