@@ -117,11 +117,7 @@ def _try_sdist(version: str, python: Path, sdist: Path, folder: Path) -> None:
 
 def _wheel(version: str, python: Path, sdist: Path, folder: Path) -> Path:
     started = time.monotonic()
-    environment = _new_environment(python, folder / "build")
-    # No cache: pip would keep the wheel under the name of the sdist, and hand it out for the next of that name.
-    pip = [*_pip(environment), "wheel", "--no-cache-dir", "--no-deps"]
-    _run([*pip, "--wheel-dir", str(folder / "built"), str(sdist)])
-    (built,) = (folder / "built").glob("*.whl")
+    built = build_wheel(python, sdist, folder)
     wheel = _portable(built, folder / "wheel") if sys.platform == "linux" else built
     extensions = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["ext-modules"]
     if wrong := wrong_in_wheel(names_in(wheel), version, [module["name"] for module in extensions]):
@@ -129,6 +125,16 @@ def _wheel(version: str, python: Path, sdist: Path, folder: Path) -> Path:
     _smoke_test(wheel, python, folder / "smoke")
     _say(f"{wheel.name}: {wheel.stat().st_size // 1024} KB, installs and works", started)
     return wheel
+
+
+def build_wheel(python: Path, sdist: Path, folder: Path) -> Path:
+    """A wheel for this machine; the folder gets an environment to build it in."""
+    environment = _new_environment(python, folder / "build")
+    # No cache: pip would keep the wheel under the name of the sdist, and hand it out for the next of that name.
+    pip = [*_pip(environment), "wheel", "--no-cache-dir", "--no-deps"]
+    _run([*pip, "--wheel-dir", str(folder / "built"), str(sdist)])
+    (built,) = (folder / "built").glob("*.whl")
+    return built
 
 
 def _portable(wheel: Path, into: Path) -> Path:

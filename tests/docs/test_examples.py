@@ -43,6 +43,20 @@ def test_the_readmes_example_of_the_cluster_does_what_it_says() -> None:
     run(example)
 
 
+def test_the_fixture_is_used_as_the_readme_shows(tmp_path: Path) -> None:
+    (example,) = [block for block in blocks("README.md") if "def test_orders(kafka)" in block]
+    (tmp_path / "test_readme.py").write_text(example)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "1 passed" in done.stdout, done.stdout
+
+
 @pytest.mark.parametrize(
     "document", ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
 )

@@ -27,9 +27,12 @@ def options_of_the_guide() -> dict[str, str]:
 
 
 @pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java 17 or newer")
-def test_the_examples_of_the_guide_run_in_their_order() -> None:
-    with Cluster(topics={"orders": 2, "loud-orders": 2, "prices": 1}) as cluster:
-        program = "\n".join(blocks("docs/spark.md"))
+def test_the_examples_of_the_readme_and_the_guide_run_in_their_order() -> None:
+    (of_readme,) = [block for block in blocks("README.md") if "SparkSession" in block]
+    (sale,) = re.findall(r"`ottla produce sales '([^']+)'`", (ROOT / "README.md").read_text())
+    with Cluster(topics={"sales": 1, "orders": 2, "loud-orders": 2, "prices": 1}) as cluster:
+        cluster.seed("sales", [sale.encode()])
+        program = "\n".join([of_readme, *blocks("docs/spark.md")])
         assert "localhost:9092" in program
         quiet = '.config("spark.ui.enabled", "false").getOrCreate()'
         program = program.replace("localhost:9092", cluster.bootstrap).replace(".getOrCreate()", quiet)
@@ -38,10 +41,11 @@ def test_the_examples_of_the_guide_run_in_their_order() -> None:
             env={**os.environ, "PYSPARK_PYTHON": sys.executable},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=600,
             check=False,
         )
     assert done.returncode == 0, done.stderr
+    assert re.search(r"\|customer-1\| +4\.5\|", done.stdout), "the sale of the README is on the console"
 
 
 def test_the_guide_has_every_option_and_no_other() -> None:

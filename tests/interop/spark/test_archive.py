@@ -17,7 +17,7 @@ import pytest
 from ottla.broker import Cluster
 from tests.docs.test_examples import ROOT
 from tests.spark.deployment.processes import environment, run_jobs, standalone
-from tools.make_wheel import build
+from tools.make_wheel import build_sdist, build_wheel
 
 pytestmark = pytest.mark.kafka_full
 
@@ -41,7 +41,8 @@ def test_an_archive_made_as_the_guide_says_brings_everything_to_an_empty_python(
 ) -> None:
     kafka.create_topic("orders")
     kafka.seed("orders", [b"2 apples", b"3 plums"])
-    wheel = build(tmp_path / "wheel")
+    sdist = build_sdist(ROOT, tmp_path / "sdist")
+    wheel = build_wheel(Path(sys.executable), sdist, tmp_path / "wheel")
     ours = first_on_the_path(Path(sys.executable).parent)
     for line in recipe():
         command = line.replace(" ottla pyarrow", f" {wheel} pyarrow")

@@ -156,6 +156,12 @@ CASES: tuple[Case, ...] = (
         says=("failOnDataLoss",),
         full=True,
     ),
+    Case(
+        "restart-with-another-topic-which-may-be",
+        restart(new_topic, then={"subscribe": "@u@"}),
+        CAREFREE,
+        full=True,
+    ),
     Case("takeover-with-nothing-new", restart(nothing, begun_by="kafka"), OWN, full=True),
     Case("takeover-with-more-records", restart(more_records, begun_by="kafka"), OWN),
     Case("takeover-from-latest", restart(more_records, begun_by="kafka"), {"subscribe": "@t@"}, full=True),
