@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.repository import tracked_files
-from tools import make_wheel
+from tools import make_wheel, pythons
 from tools.make_wheel import build_sdist, misplaced_in_sdist, names_in, wrong_in_wheel
 from tools.pythons import Found
 
@@ -110,7 +110,7 @@ def test_what_fails_is_told_with_all_that_it_said_and_dist_stays_as_it_was(
     old.touch()
     found = Found({"3.11": Path(sys.executable)}, {"3.14": "not on the PATH"})
     monkeypatch.setattr(make_wheel, "ROOT", tmp_path)
-    monkeypatch.setattr(make_wheel.pythons, "find", lambda: found)
+    monkeypatch.setattr(pythons, "find", lambda: found)
     monkeypatch.setattr(make_wheel, "build_sdist", partial(build_sdist, isolated=False))
     assert make_wheel.main() == 1
     said = capsys.readouterr()
