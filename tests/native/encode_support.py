@@ -49,7 +49,7 @@ SOME_ROWS = [
     Row(b"", b""),
     Row(b"unkeyed"),
     Row(b"to 4", b"k", (), NOW, 4),
-    Row(b"by key", b"k", None, None, -1),
+    Row(b"by key", b"k", None, None, None),
 ]
 
 
@@ -104,7 +104,7 @@ def expected_batches(
 
 
 def _partition(row: Row, partitions: int, unkeyed: int) -> int:
-    if row.partition is not None and row.partition >= 0:
+    if row.partition is not None:
         return row.partition
     return unkeyed if row.key is None else partition_for(row.key, partitions)
 

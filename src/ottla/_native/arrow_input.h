@@ -17,9 +17,21 @@ enum layout {
     LAYOUT_INT16,
     LAYOUT_INT32,
     LAYOUT_INT64,
+    LAYOUT_UINT8, /* these only as indices of a dictionary */
+    LAYOUT_UINT16,
+    LAYOUT_UINT32,
 };
 
-/* One array. `first` is where row 0 stands in its buffers: the array's own offset and that of its parents. */
+/* Which value of a dictionary each row has. LAYOUT_NULLS: there is no dictionary. */
+struct indices {
+    enum layout layout;
+    int64_t first;
+    const uint8_t *validity;
+    const uint8_t *values;
+};
+
+/* One array. `first` is where row 0 stands in its buffers: the array's own offset and that of its parents. With a
+ * dictionary, all of it is about the dictionary's values, and `indices` about the rows. */
 struct column {
     enum layout layout;
     int64_t first;
@@ -27,6 +39,7 @@ struct column {
     const uint8_t *values;   /* offsets, views or integers */
     const uint8_t *bytes;
     const void **blocks; /* what views point into */
+    struct indices indices;
 };
 
 /* Milliseconds are value * multiplier / divisor. */
@@ -65,12 +78,25 @@ int header_column(struct header_column *column, const struct ArrowSchema *schema
 /* Of the struct around the columns, which may have nulls; without one (array is NULL) no row is null. */
 void row_column(struct column *column, const struct ArrowArray *array, int64_t parent);
 
+/* Leaves out the first rows of a column. */
+static inline void skip_rows(struct column *column, int64_t rows)
+{
+    if (column->indices.layout != LAYOUT_NULLS)
+        column->indices.first += rows;
+    else
+        column->first += rows;
+}
+
+static inline int is_set(const uint8_t *bits, int64_t at)
+{
+    return bits[at >> 3] >> (at & 7) & 1;
+}
+
 static inline int is_null(const struct column *column, int64_t row)
 {
     if (column->validity == NULL)
         return column->layout == LAYOUT_NULLS;
-    int64_t at = column->first + row;
-    return !(column->validity[at >> 3] >> (at & 7) & 1);
+    return !is_set(column->validity, column->first + row);
 }
 
 /* Buffers of a valid array may stand at any address, so they are read without assuming an alignment. */
@@ -112,8 +138,36 @@ static inline struct bytes read_view(const struct column *column, int64_t row)
     return (struct bytes){block + read_int32(view, OFFSET), length};
 }
 
+static inline int64_t read_number(enum layout layout, const uint8_t *values, int64_t at)
+{
+    int16_t value;
+    switch (layout) {
+    case LAYOUT_INT8:
+        return (int8_t)values[at];
+    case LAYOUT_UINT8:
+        return values[at];
+    case LAYOUT_INT16:
+    case LAYOUT_UINT16:
+        memcpy(&value, values + 2 * at, sizeof value);
+        return layout == LAYOUT_INT16 ? value : (uint16_t)value;
+    case LAYOUT_INT32:
+        return read_int32(values, at);
+    case LAYOUT_UINT32:
+        return (uint32_t)read_int32(values, at);
+    default:
+        return read_int64(values, at);
+    }
+}
+
 static inline struct bytes read_bytes(const struct column *column, int64_t row)
 {
+    const struct indices *indices = &column->indices;
+    if (indices->layout != LAYOUT_NULLS) {
+        int64_t at = indices->first + row;
+        if (indices->validity != NULL && !is_set(indices->validity, at))
+            return (struct bytes){NULL, -1};
+        row = read_number(indices->layout, indices->values, at);
+    }
     if (is_null(column, row))
         return (struct bytes){NULL, -1};
     if (column->layout == LAYOUT_VIEWS)
@@ -125,19 +179,7 @@ static inline struct bytes read_bytes(const struct column *column, int64_t row)
 
 static inline int64_t read_integer(const struct column *column, int64_t row)
 {
-    int64_t at = column->first + row;
-    int16_t value;
-    switch (column->layout) {
-    case LAYOUT_INT8:
-        return (int8_t)column->values[at];
-    case LAYOUT_INT16:
-        memcpy(&value, column->values + 2 * at, sizeof value);
-        return value;
-    case LAYOUT_INT32:
-        return read_int32(column->values, at);
-    default:
-        return read_int64(column->values, at);
-    }
+    return read_number(column->layout, column->values, column->first + row);
 }
 
 /* Milliseconds, rounded towards the past; -1 when they do not fit into 64 bits. The row is not null. */

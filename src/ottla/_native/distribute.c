@@ -15,7 +15,8 @@ static const struct producer nobody = {.id = -1, .base_sequence = -1, .epoch = -
 static int is_plain(const struct segment *segment)
 {
     return segment->key.layout == LAYOUT_OFFSETS32 && segment->key.validity == NULL &&
-           segment->value.layout == LAYOUT_OFFSETS32 && segment->value.validity == NULL &&
+           segment->key.indices.layout == LAYOUT_NULLS && segment->value.layout == LAYOUT_OFFSETS32 &&
+           segment->value.validity == NULL && segment->value.indices.layout == LAYOUT_NULLS &&
            segment->timestamp.values.layout == LAYOUT_NULLS && segment->partition.layout == LAYOUT_NULLS &&
            segment->headers.lists.layout == LAYOUT_NULLS && segment->rows.validity == NULL;
 }
@@ -35,12 +36,25 @@ ALWAYS_INLINE struct segment known_plain(const struct segment *segment)
     return known;
 }
 
+/* The partition that a row names; -1 for one that is null. */
+ALWAYS_INLINE enum plan_error named_partition(const struct segment *segment, int64_t row,
+                                              const struct plan_options *options, int64_t *partition)
+{
+    *partition = -1;
+    if (is_null(&segment->partition, row))
+        return PLAN_OK;
+    *partition = read_integer(&segment->partition, row);
+    if (*partition < 0)
+        return PLAN_NEGATIVE_PARTITION;
+    return *partition < options->partitions ? PLAN_OK : PLAN_NO_SUCH_PARTITION;
+}
+
 ALWAYS_INLINE enum plan_error choose_partition(const struct segment *segment, int64_t row, struct bytes key,
                                                const struct plan_options *options, int64_t *partition)
 {
-    *partition = is_null(&segment->partition, row) ? -1 : read_integer(&segment->partition, row);
-    if (*partition >= 0)
-        return *partition < options->partitions ? PLAN_OK : PLAN_NO_SUCH_PARTITION;
+    enum plan_error error = named_partition(segment, row, options, partition);
+    if (error != PLAN_OK || *partition >= 0)
+        return error;
     if (key.length >= 0 && !options->ignore_keys)
         *partition = (murmur2(key.data, (size_t)key.length) & 0x7fffffff) % options->partitions;
     else
@@ -201,6 +215,125 @@ enum plan_error plan_rows(struct plan *plan, const struct segment *segments, int
     }
     free(open);
     return error;
+}
+
+/* Both for the row's deltas of time and offset, which only the batch that it gets into decides, and for the fact
+ * that a short record takes more than its bytes. */
+enum { ROW_MARGIN = 8 };
+
+/* All that can be wrong with a row, and about what its record takes; what depends on the batch that it will be in is
+ * left to the plan. */
+ALWAYS_INLINE enum plan_error measure_row(struct slicing *slicing, const struct segment *segment, int64_t row,
+                                          const struct plan_options *options, size_t *size)
+{
+    enum plan_error error;
+    int64_t partition, timestamp;
+    size_t headers = 1;
+    struct bytes key = read_bytes(&segment->key, row), value = read_bytes(&segment->value, row);
+    if (is_null(&segment->rows, row))
+        return PLAN_ROW_IS_NULL;
+    if ((error = named_partition(segment, row, options, &partition)) != PLAN_OK) {
+        slicing->number = partition;
+        return error;
+    }
+    if (partition < 0 && options->unkeyed < 0 && (key.length < 0 || options->ignore_keys))
+        return PLAN_NO_PARTITION;
+    if (choose_timestamp(segment, row, 0, &timestamp) < 0)
+        return PLAN_TIMESTAMP_RANGE;
+    if (timestamp < 0) {
+        slicing->number = timestamp;
+        return PLAN_TIMESTAMP_NEGATIVE;
+    }
+    if (segment->headers.lists.layout != LAYOUT_NULLS &&
+        (error = headers_size(&segment->headers, row, &headers, &slicing->number)) != PLAN_OK)
+        return error;
+    size_t body = record_body_size(0, 0, key.length, value.length, headers);
+    size_t alone = BATCH_OVERHEAD + number_size((int64_t)body) + body;
+    slicing->number = (int64_t)alone;
+    if (alone > options->max_record_size)
+        return PLAN_RECORD_TOO_LARGE;
+    if (alone > slicing->buffer)
+        return PLAN_RECORD_NEVER_FITS;
+    *size = alone - BATCH_OVERHEAD + ROW_MARGIN;
+    return PLAN_OK;
+}
+
+static struct slice *next_slice(struct slicing *slicing)
+{
+    if (slicing->count == slicing->capacity) {
+        int64_t capacity = slicing->capacity < 16 ? 16 : slicing->capacity * 2;
+        struct slice *slices = realloc(slicing->slices, (size_t)capacity * sizeof *slices);
+        if (slices == NULL)
+            return NULL;
+        slicing->slices = slices;
+        slicing->capacity = capacity;
+    }
+    struct slice *slice = &slicing->slices[slicing->count++];
+    *slice = (struct slice){.first = slicing->row};
+    return slice;
+}
+
+ALWAYS_INLINE enum plan_error measure_segment(struct slicing *slicing, const struct segment *segment,
+                                              const struct plan_options *options)
+{
+    struct slice *slice = slicing->count == 0 ? NULL : &slicing->slices[slicing->count - 1];
+    for (int64_t row = 0; row < segment->length; row++, slicing->row++) {
+        size_t size;
+        enum plan_error error = measure_row(slicing, segment, row, options, &size);
+        if (error != PLAN_OK)
+            return error;
+        if (slice == NULL || slice->count == slicing->most_rows || slice->size + size > slicing->most_bytes)
+            if ((slice = next_slice(slicing)) == NULL)
+                return PLAN_NO_MEMORY;
+        slice->count++;
+        slice->size += size;
+    }
+    return PLAN_OK;
+}
+
+static enum plan_error measure_any(struct slicing *slicing, const struct segment *segment,
+                                   const struct plan_options *options)
+{
+    return measure_segment(slicing, segment, options);
+}
+
+static enum plan_error measure_plain(struct slicing *slicing, const struct segment *segment,
+                                     const struct plan_options *options)
+{
+    const struct segment known = known_plain(segment);
+    return measure_segment(slicing, &known, options);
+}
+
+enum plan_error measure_rows(struct slicing *slicing, const struct segment *segments, int32_t segment_count,
+                             const struct plan_options *options)
+{
+    enum plan_error error = PLAN_OK;
+    for (int32_t i = 0; i < segment_count && error == PLAN_OK; i++)
+        error = (is_plain(&segments[i]) ? measure_plain : measure_any)(slicing, &segments[i], options);
+    return error;
+}
+
+int32_t select_rows(struct segment *selected, const struct segment *segments, int64_t first, int64_t count)
+{
+    int32_t used = 0;
+    for (; count > 0; segments++) {
+        if (first >= segments->length) {
+            first -= segments->length;
+            continue;
+        }
+        struct segment *part = &selected[used++];
+        *part = *segments;
+        part->length = segments->length - first < count ? segments->length - first : count;
+        skip_rows(&part->rows, first);
+        skip_rows(&part->key, first);
+        skip_rows(&part->value, first);
+        skip_rows(&part->partition, first);
+        skip_rows(&part->timestamp.values, first);
+        skip_rows(&part->headers.lists, first);
+        count -= part->length;
+        first = 0;
+    }
+    return used;
 }
 
 static void finish(struct planned_batch *batch)

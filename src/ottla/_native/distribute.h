@@ -2,7 +2,10 @@
  * each batch; write_rows() fills them.
  *
  * In between, whoever calls provides exactly the memory that is needed. All that can be wrong with the rows is found
- * by the plan, before anything is written. Neither pass needs Python. */
+ * by the plan, before anything is written. Neither pass needs Python.
+ *
+ * What is too much for one go is cut before: measure_rows() says into which slices, by what each row really takes, and
+ * finds whatever is wrong with any row; select_rows() gives the segments of one slice. */
 #pragma once
 
 #include "arrow_input.h"
@@ -11,13 +14,15 @@ enum plan_error {
     PLAN_OK,
     PLAN_NO_MEMORY,
     PLAN_ROW_IS_NULL,
-    PLAN_NO_SUCH_PARTITION, /* number: the partition */
+    PLAN_NO_SUCH_PARTITION,  /* number: the partition */
+    PLAN_NEGATIVE_PARTITION, /* number: the partition */
     PLAN_NO_PARTITION,
     PLAN_TIMESTAMP_RANGE,
     PLAN_TIMESTAMP_NEGATIVE, /* number: the timestamp */
     PLAN_HEADER_IS_NULL,  /* number: which header of the row */
     PLAN_HEADER_NO_KEY,   /* number: which header of the row */
-    PLAN_RECORD_TOO_LARGE /* number: its size */
+    PLAN_RECORD_TOO_LARGE, /* number: its size */
+    PLAN_RECORD_NEVER_FITS /* number: its size */
 };
 
 struct plan_options {
@@ -53,6 +58,28 @@ struct plan {
     int32_t count, capacity;
     int64_t row, number; /* what the error is about */
 };
+
+struct slice {
+    int64_t first, count;
+    size_t size; /* about */
+};
+
+struct slicing {
+    size_t most_bytes; /* of a slice, unless one row is larger */
+    int64_t most_rows;
+    size_t buffer; /* what a row must not exceed in any case */
+    struct slice *slices;
+    int64_t count, capacity;
+    int64_t row, number; /* what the error is about */
+};
+
+/* Of the options the batch's size and `now` do not matter; `unkeyed` may be any partition if there will be one. The
+ * caller frees `slices`. */
+enum plan_error measure_rows(struct slicing *slicing, const struct segment *segments, int32_t segment_count,
+                             const struct plan_options *options);
+
+/* The rows from `first` on; `selected` has room for as many segments as there are. How many it has become. */
+int32_t select_rows(struct segment *selected, const struct segment *segments, int64_t first, int64_t count);
 
 enum plan_error plan_rows(struct plan *plan, const struct segment *segments, int32_t segment_count,
                           const struct plan_options *options);

@@ -1,5 +1,5 @@
 from collections.abc import Mapping
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, final
 
 from ottla._native.accumulator import Accumulator
 from ottla._native.outgoing import EncodedBatch as EncodedBatch
@@ -12,8 +12,24 @@ class ArrowStreamExporter(Protocol):
 
 ArrowExporter: TypeAlias = ArrowArrayExporter | ArrowStreamExporter
 
+@final
+class Rows:
+    def __init__(self, columns: Mapping[str, ArrowExporter] | ArrowExporter) -> None: ...
+    def __len__(self) -> int: ...
+    def slices(
+        self,
+        *,
+        partitions: int,
+        most_bytes: int,
+        most_rows: int | None = None,
+        buffer: int = 9223372036854775807,
+        unkeyed_partition: int | None = None,
+        ignore_keys: bool = False,
+        max_record_size: int = 2147483647,
+    ) -> list[tuple[int, int, int]]: ...
+
 def encode_columns(
-    columns: Mapping[str, ArrowExporter] | ArrowExporter,
+    columns: Mapping[str, ArrowExporter] | ArrowExporter | Rows,
     *,
     partitions: int,
     batch_size: int,
@@ -24,4 +40,6 @@ def encode_columns(
     rows: bool = False,
     topic: str | None = None,
     accumulator: Accumulator | None = None,
+    first: int = 0,
+    count: int | None = None,
 ) -> list[EncodedBatch]: ...

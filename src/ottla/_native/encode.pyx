@@ -4,6 +4,9 @@
 Whatever exports Arrow's C data interface is read in place (`arrow_import.pxi`, `arrow_input.c`). The loops over the
 rows are plain C (`distribute.c`) and run without the GIL; here is what lies between the two: options, errors, memory.
 
+A table that is too large to be encoded in one go is imported once, as `Rows`, which say how to cut it by what each
+row takes.
+
 Invariants: what was imported is released on every path and not before the last row was read; and an error leaves
 nothing behind, since all that can be wrong is found before the first batch is made.
 """
@@ -11,7 +14,8 @@ nothing behind, since all that can be wrong is found before the first batch is m
 cimport cython
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from cpython.pycapsule cimport PyCapsule_GetPointer
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport free
 from libc.string cimport memset
 
 from ottla._native.accumulator cimport Accumulator
@@ -22,7 +26,9 @@ from ottla._native.record_buffer cimport (
     Settings, bytes_full, check_open, monotonic_now, never_fits, records_full, too_large,
 )
 
+from ottla._native.appender import NoSuchPartition
 from ottla._native.outgoing import EncodedBatch as EncodedBatch
+from ottla.errors import RecordTooLargeError
 
 cdef extern from "distribute.h" nogil:
     enum:
@@ -69,12 +75,14 @@ cdef extern from "distribute.h" nogil:
         PLAN_NO_MEMORY
         PLAN_ROW_IS_NULL
         PLAN_NO_SUCH_PARTITION
+        PLAN_NEGATIVE_PARTITION
         PLAN_NO_PARTITION
         PLAN_TIMESTAMP_RANGE
         PLAN_TIMESTAMP_NEGATIVE
         PLAN_HEADER_IS_NULL
         PLAN_HEADER_NO_KEY
         PLAN_RECORD_TOO_LARGE
+        PLAN_RECORD_NEVER_FITS
     struct plan_options:
         int32_t partitions
         int32_t unkeyed
@@ -99,6 +107,20 @@ cdef extern from "distribute.h" nogil:
         int32_t count
         int64_t row
         int64_t number
+    struct slice_t "slice":
+        int64_t first
+        int64_t count
+        size_t size
+    struct slicing_t "slicing":
+        size_t most_bytes
+        int64_t most_rows
+        size_t buffer
+        slice_t *slices
+        int64_t count
+        int64_t row
+        int64_t number
+    plan_error measure_rows(slicing_t *, const segment_t *, int32_t count, const plan_options *)
+    int32_t select_rows(segment_t *selected, const segment_t *, int64_t first, int64_t count)
     plan_error plan_rows(plan_t *, const segment_t *, int32_t count, const plan_options *)
     void write_rows(plan_t *, const segment_t *, int32_t count, int64_t now)
     void plan_free(plan_t *)
@@ -114,14 +136,19 @@ cdef enum:
 include "arrow_import.pxi"
 
 
-cdef object plan_failure(plan_error error, plan_t *plan, plan_options *options):
-    where = f"row {plan.row}"
+cdef object row_failure(plan_error error, int64_t row, int64_t number, plan_options *options, buffer):
+    where = f"row {row}"
     if error == PLAN_NO_MEMORY:
         return MemoryError("no memory to plan the batches")
     if error == PLAN_ROW_IS_NULL:
         return ValueError(f"{where} is null as a whole; a tombstone is a row whose value is null")
     if error == PLAN_NO_SUCH_PARTITION:
-        return ValueError(f"{where} is for partition {plan.number}, but there are only {options.partitions}")
+        return NoSuchPartition(f"{where} is for partition {number}, but there are only {options.partitions}")
+    if error == PLAN_NEGATIVE_PARTITION:
+        return ValueError(
+            f"{where} is for partition {number}, and there are none below 0; null is for a row that goes where its "
+            "key says"
+        )
     if error == PLAN_NO_PARTITION and options.ignore_keys:
         return ValueError(f"{where} names no partition, keys are ignored, and unkeyed_partition is not given")
     if error == PLAN_NO_PARTITION:
@@ -129,12 +156,17 @@ cdef object plan_failure(plan_error error, plan_t *plan, plan_options *options):
     if error == PLAN_TIMESTAMP_RANGE:
         return ValueError(f"{where} has a timestamp that does not fit into 64 bits of milliseconds")
     if error == PLAN_TIMESTAMP_NEGATIVE:
-        return ValueError(f"{where} has a timestamp before 1970 ({plan.number} ms), which Kafka has no use for")
+        return ValueError(f"{where} has a timestamp before 1970 ({number} ms), which Kafka has no use for")
     if error == PLAN_HEADER_IS_NULL:
-        return ValueError(f"{where} has a null instead of header {plan.number}")
+        return ValueError(f"{where} has a null instead of header {number}")
     if error == PLAN_HEADER_NO_KEY:
-        return ValueError(f"{where} has no key for header {plan.number}; only the value of a header may be null")
-    return too_large(where, plan.number, options.max_record_size)
+        return ValueError(f"{where} has no key for header {number}; only the value of a header may be null")
+    if error == PLAN_RECORD_NEVER_FITS:
+        return RecordTooLargeError(
+            f"{where} takes {number} bytes, more than buffer_memory={buffer} ever allows: raise it, or send less in one "
+            "record", size=number, limit="buffer_memory",
+        )
+    return too_large(where, number, options.max_record_size)
 
 
 cdef int read_options(
@@ -159,13 +191,96 @@ cdef int read_options(
     return 0
 
 
+@cython.final
+cdef class Rows:
+    """The rows of a table, read in place and kept for as long as this lives.
+
+    `columns` is what `encode_columns` takes; a stream is read to its end here, in the calling thread.
+    """
+
+    cdef Segments segments
+
+    def __cinit__(self, columns):
+        cdef Segments segments = read_columns(columns)
+        segments.cut()
+        self.segments = segments
+
+    def __len__(self):
+        return self.segments.rows
+
+    def slices(
+        self, *, partitions, most_bytes, most_rows=None, buffer=INT64_MAX, unkeyed_partition=None, ignore_keys=False,
+        max_record_size=INT32_MAX,
+    ):
+        """Checks every row, and cuts them into (first row, count, about how many bytes): at most so much, or one row.
+
+        Raises what `encode_columns` would of any row; also for one whose record does not fit into `buffer` bytes.
+        """
+        cdef plan_options options
+        cdef slicing_t slicing
+        cdef plan_error error
+        cdef int64_t i
+        read_options(&options, partitions, INT32_MAX, 0, unkeyed_partition, ignore_keys, max_record_size)
+        memset(&slicing, 0, sizeof(slicing))
+        slicing.most_bytes = most_bytes
+        slicing.most_rows = INT64_MAX if most_rows is None else most_rows
+        slicing.buffer = buffer
+        try:
+            if self.segments.rows > MANY_ROWS:
+                with nogil:
+                    error = measure_rows(&slicing, self.segments.segments, self.segments.count, &options)
+            else:
+                error = measure_rows(&slicing, self.segments.segments, self.segments.count, &options)
+            if error != PLAN_OK:
+                raise row_failure(error, slicing.row, slicing.number, &options, buffer)
+            return [
+                (slicing.slices[i].first, slicing.slices[i].count, slicing.slices[i].size) for i in range(slicing.count)
+            ]
+        finally:
+            free(slicing.slices)
+
+
+@cython.final
+cdef class Selection:
+    """Some of the rows, next to each other."""
+
+    cdef Rows source
+    cdef segment_t *own
+    cdef segment_t *segments
+    cdef int32_t count
+    cdef int64_t rows
+
+    def __cinit__(self, Rows source, int64_t first, count):
+        cdef int64_t rows = source.segments.rows
+        cdef int64_t most = rows - first if count is None else count
+        if first < 0 or most < 0 or most > rows - first:
+            raise ValueError(f"there are no {most} rows from row {first} on: there are {rows}")
+        if most > INT32_MAX:
+            raise ValueError(f"{most} rows at once are more than {INT32_MAX}")
+        self.source = source
+        self.rows = most
+        self.segments = source.segments.segments
+        self.count = source.segments.count
+        if most == rows:
+            return
+        self.own = <segment_t *> PyMem_Realloc(NULL, self.count * sizeof(segment_t))
+        if self.own == NULL:
+            raise MemoryError()
+        self.count = select_rows(self.own, self.segments, first, most)
+        self.segments = self.own
+
+    def __dealloc__(self):
+        PyMem_Free(self.own)
+
+
 def encode_columns(
     columns, *, partitions, batch_size, now, unkeyed_partition=None, ignore_keys=False, max_record_size=INT32_MAX,
-    rows=False, topic=None, Accumulator accumulator=None,
+    rows=False, topic=None, Accumulator accumulator=None, first=0, count=None,
 ):
     """Columns `value` and optionally `key`, `headers`, `timestamp` and `partition` as sealed batches.
 
-    `columns` is a mapping of names to Arrow arrays, or one Arrow table, record batch or array of structs. A row goes
+    `columns` is a mapping of names to Arrow arrays, or one Arrow table, record batch or array of structs, or such a
+    thing as `Rows`; of its rows `count` are taken, from the `first` on, or all. A row goes
     to the partition it names, else to that of its key as in Kafka's own client (unless keys are ignored), else to
     `unkeyed_partition`; without a timestamp it gets `now` (ms). Sizes are in bytes and include the header of a batch; a record that is larger
     than `batch_size` has a batch of its own. With `rows=True` the batches know which rows they are made of.
@@ -179,7 +294,7 @@ def encode_columns(
     cdef plan_options options
     cdef plan_t plan
     cdef plan_error error
-    cdef Segments segments
+    cdef Selection segments
     cdef Memory scratch
     cdef list batches
     cdef size_t size = 0
@@ -187,10 +302,7 @@ def encode_columns(
     read_options(&options, partitions, batch_size, now, unkeyed_partition, ignore_keys, max_record_size)
     if accumulator is not None:
         check_open(accumulator.settings)
-    segments = read_columns(columns)
-    if segments.rows > INT32_MAX:
-        raise ValueError(f"{segments.rows} rows at once are more than {INT32_MAX}")
-    segments.cut()
+    segments = Selection(columns if isinstance(columns, Rows) else Rows(columns), first, count)
     scratch = take(segments.rows * sizeof(placement))
     memset(&plan, 0, sizeof(plan))
     plan.placements = <placement *> scratch.data
@@ -201,7 +313,7 @@ def encode_columns(
         else:
             error = plan_rows(&plan, segments.segments, segments.count, &options)
         if error != PLAN_OK:
-            raise plan_failure(error, &plan, &options)
+            raise row_failure(error, first + plan.row, plan.number, &options, None)
         for i in range(plan.count):
             size += plan.batches[i].size
         batches = charged_batches(&plan, size, segments.rows, rows, topic, accumulator)

@@ -18,7 +18,7 @@ from ottla._native.appender import NoSuchPartition, TopicAppender
 from ottla._native.decode import Columns, Record, Records
 from ottla._native.decode import decode_fetch as _decode_fetch
 from ottla._native.deliveries import Delivery
-from ottla._native.encode import encode_columns
+from ottla._native.encode import Rows, encode_columns
 from ottla._native.held import HeldRecords
 from ottla._native.outgoing import EncodedBatch
 from ottla._native.record_buffer import BufferFull, RecordBuffer
@@ -40,6 +40,7 @@ __all__ = [
     "Record",
     "RecordBuffer",
     "Records",
+    "Rows",
     "TopicAppender",
     "decode_fetch",
     "encode_columns",
