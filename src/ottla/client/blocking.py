@@ -21,6 +21,7 @@ from ottla.client.admin.blocking import Admin
 from ottla.client.blocking_consumer import Consumer
 from ottla.client.client import CLOSE_TIMEOUT, AsyncClient, HeadersIn, OnError
 from ottla.client.consume.starts import Start, Stop
+from ottla.client.consume.batch_readers import BatchReader
 from ottla.client.consume.subscription import Subscribed
 from ottla.client.driver import Driver
 from ottla.client.forks import on_fork
@@ -180,8 +181,11 @@ class Client:
 
     def consume_batches(
         self, *topics: Subscribed, start: Start | None = None, stop: Stop | None = None
-    ) -> Any:
-        """Reads topics as Arrow: a `pyarrow.RecordBatch` for what one fetch brings of one partition."""
+    ) -> BatchReader:
+        """Reads topics as Arrow: a `pyarrow.RecordBatch` for what one fetch brings of one partition.
+
+        Also an Arrow stream: `polars.DataFrame(kafka.consume_batches("orders", stop="latest"))`.
+        """
         return self.consume(*topics, start=start, stop=stop).batches()
 
     # Everything else

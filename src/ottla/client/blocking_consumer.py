@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from ottla.client.consume.batch_readers import BatchReader
 from ottla.client.consume.consumer import AsyncConsumer
 from ottla.client.consume.starts import Start
 from ottla.client.driver import Driver
@@ -50,15 +51,19 @@ class Consumer:
             except DeserializationError as error:
                 self._rescue(error)
 
-    def batches(self) -> Iterator[pyarrow.RecordBatch]:
-        """Arrow columns, one batch for each part that was fetched; keys and values are raw."""
+    def batches(self) -> BatchReader:
+        """Arrow columns, one batch for each part that was fetched; keys and values are raw.
+
+        What comes back is an iterator and an Arrow stream: `polars.DataFrame(consumer.batches())`.
+        """
+        return BatchReader(self._batch, self.close)
+
+    def _batch(self) -> pyarrow.RecordBatch | None:
         while True:
             self._driver.check()
             batch = self._reader.batch()
-            if batch is not None:
-                yield batch
-            elif not self._more(None):
-                return
+            if batch is not None or not self._more(None):
+                return batch
 
     def parts(self, timeout: float | None = None) -> Iterator[tuple[Records, int]]:
         """Each part that was fetched, decoded, and how many of its records lie before the stop: perhaps none.

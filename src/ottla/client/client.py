@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, TypeVar, Unpack
 from weakref import finalize
 
 from ottla.client.admin import AsyncAdmin
+from ottla.client.consume.batch_readers import AsyncBatchReader
 from ottla.client.consume.consumer import AsyncConsumer
 from ottla.client.consume.dead_letters import DeadLetters
 from ottla.client.consume.starts import Start, Stop
@@ -239,7 +240,7 @@ class AsyncClient:
 
     def consume_batches(
         self, *topics: Subscribed, start: Start | None = None, stop: Stop | None = None
-    ) -> Any:
+    ) -> AsyncBatchReader:
         """Reads topics as Arrow: a `pyarrow.RecordBatch` for what one fetch brings of one partition."""
         return self.consume(*topics, start=start, stop=stop).batches()
 

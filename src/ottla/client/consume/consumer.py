@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from ottla.client.consume.assignment import Assignment, Search
+from ottla.client.consume.batch_readers import AsyncBatchReader
 from ottla.client.consume.dead_letters import DeadLetters
 from ottla.client.consume.fetch_queue import Failure, FetchQueue, Wake
 from ottla.client.consume.iterators import Lasting
@@ -352,9 +353,9 @@ class AsyncConsumer(Consumer):
                 break
         return taken
 
-    def batches(self) -> AsyncIterator[pyarrow.RecordBatch]:
+    def batches(self) -> AsyncBatchReader:
         """Arrow columns, one batch for each part that was fetched; keys and values are raw."""
-        return Lasting(self._each_batch)
+        return AsyncBatchReader(self._each_batch)
 
     async def _each_batch(self, ended: Callable[[], None]) -> AsyncGenerator[pyarrow.RecordBatch, None]:
         try:
