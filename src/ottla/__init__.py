@@ -12,32 +12,42 @@ if TYPE_CHECKING:
     from ottla.client.blocking import Client
     from ottla.client.blocking_consumer import Consumer
     from ottla.client.client import AsyncClient
+    from ottla.client.consume.batch_readers import AsyncBatchReader, BatchReader
     from ottla.client.consume.consumer import AsyncConsumer
     from ottla.client.consume.dead_letters import DeadLetters
     from ottla.client.consume.starts import Timestamp
+    from ottla.client.produce.batch_delivery import BatchDelivery, PartlySentError
     from ottla.client.topic_partition import TopicPartition
     from ottla.config import ClientConfig
 
 __all__ = [
+    "AsyncBatchReader",
     "AsyncClient",
     "AsyncConsumer",
+    "BatchDelivery",
+    "BatchReader",
     "Client",
     "ClientConfig",
     "Consumer",
     "DeadLetters",
     "KafkaError",
+    "PartlySentError",
     "Timestamp",
     "TopicPartition",
     "__version__",
 ]
 
 _PLACES = {
+    "AsyncBatchReader": "ottla.client.consume.batch_readers",
     "AsyncClient": "ottla.client.client",
     "AsyncConsumer": "ottla.client.consume.consumer",
+    "BatchDelivery": "ottla.client.produce.batch_delivery",
+    "BatchReader": "ottla.client.consume.batch_readers",
     "Client": "ottla.client.blocking",
     "ClientConfig": "ottla.config",
     "Consumer": "ottla.client.blocking_consumer",
     "DeadLetters": "ottla.client.consume.dead_letters",
+    "PartlySentError": "ottla.client.produce.batch_delivery",
     "Timestamp": "ottla.client.consume.starts",
     "TopicPartition": "ottla.client.topic_partition",
 }

@@ -7,6 +7,7 @@ import pytest
 from ottla.client.produce.batch_delivery import BatchDelivery
 from ottla.errors import InvalidRecordError
 from ottla.spark.receipts import Receipts
+from tests.client.produce.batches import batch_of
 
 
 class FailsWhileItIsLookedAt(BatchDelivery):
@@ -16,8 +17,15 @@ class FailsWhileItIsLookedAt(BatchDelivery):
     def error(self) -> BaseException | None:
         seen = super().error
         if not super().done():
-            self.complete(InvalidRecordError())
+            fail(self)
         return seen
+
+
+def fail(delivery: BatchDelivery) -> None:
+    batch, _ = batch_of(1)
+    delivery.watch(batch)
+    delivery.complete()
+    batch.complete(-1, -1, InvalidRecordError())
 
 
 def stored(topic: str = "orders") -> BatchDelivery:
@@ -44,7 +52,7 @@ def test_one_that_stays_open_does_not_keep_those_behind_it() -> None:
 
 def test_the_first_failure_is_told_also_behind_open_ones() -> None:
     failed = BatchDelivery("orders")
-    failed.complete(InvalidRecordError())
+    fail(failed)
     receipts = Receipts()
     receipts.add([BatchDelivery("slow"), stored(), failed])
     assert receipts.first_failed() is failed

@@ -12,6 +12,7 @@ import ottla
 from ottla.broker import Cluster
 from ottla.broker.faults import delay, drop, error
 from ottla.client.partitioners import murmur2_partition
+from ottla.client.produce.batch_delivery import PartlySentError
 from ottla.errors import InvalidRecordError
 from ottla.spark import clients
 from ottla.spark.client_options import sink_config
@@ -147,6 +148,39 @@ def test_a_row_that_is_too_large_is_refused_before_its_batch_is_sent(kafka: Clus
     with pytest.raises(SendError, match=r"row 1 .*kafka\.max\.request\.size"):
         send(kafka, [rows(value=[b"small", bytes(2_000_000)])], "orders")
     assert values(kafka, "orders") == []
+
+
+@pytest.mark.kafka_cluster(topics={"orders": 1}, config={"message.max.bytes": "2000000"})
+def test_a_batch_with_nearly_all_bytes_in_its_last_rows_is_stored(kafka: Cluster) -> None:
+    large = bytes(1_000_000)
+    sent = send(kafka, [rows(value=[*numbered(7_955), *[large] * 45])], "orders")
+    assert sent.by_topic["orders"].rows == 8_000
+    assert values(kafka, "orders") == [*numbered(7_955), *[large] * 45]
+
+
+@pytest.mark.kafka_cluster(topics={"one": 1, "two": 1})
+def test_a_row_that_is_too_large_is_refused_before_rows_of_other_topics_are_sent(kafka: Cluster) -> None:
+    batch = rows(topic=["one", "two", "two"], value=[b"small", b"small", bytes(2_000_000)])
+    with pytest.raises(SendError, match=r"row 1 .*topic two.*kafka\.max\.request\.size"):
+        send(kafka, [batch])
+    assert values(kafka, "one") == values(kafka, "two") == []
+
+
+@one_topic
+def test_rows_that_find_no_room_in_the_middle_of_a_batch_fail_the_task_with_what_was_sent(
+    kafka: Cluster,
+) -> None:
+    options = {"buffer_memory": "40000", "batch_size": "10000", "max_block_ms": "100"}
+    send(kafka, [rows(value=[b"known"])], "orders", **options)
+    kafka.faults.add("Produce", action=error("NOT_ENOUGH_REPLICAS"))
+    with pytest.raises(SendError, match=r"first \d+ rows for orders .*kafka\.buffer\.memory") as raised:
+        send(kafka, [rows(value=[bytes(2_000)] * 60)], "orders", **options)
+    assert isinstance(raised.value.__cause__, PartlySentError)
+    kafka.faults.clear()
+    # Nothing of it is left to be sent: the next attempt sends all of it again.
+    send(kafka, [rows(value=[b"after"])], "orders", **options)
+    assert values(kafka, "orders") == [b"known", b"after"]
+    clients.discard(sink_config(sink_options(kafka, **options).kafka))
 
 
 @pytest.mark.kafka_cluster(topics={"orders": 1}, config={"message.max.bytes": "1000"})

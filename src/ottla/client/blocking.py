@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from ottla.client.admin.blocking import Admin
 from ottla.client.blocking_consumer import Consumer
 from ottla.client.client import CLOSE_TIMEOUT, AsyncClient, HeadersIn, OnError
-from ottla.client.consume.starts import Start, Stop
 from ottla.client.consume.batch_readers import BatchReader
+from ottla.client.consume.starts import Start, Stop
 from ottla.client.consume.subscription import Subscribed
 from ottla.client.driver import Driver
 from ottla.client.forks import on_fork
@@ -29,8 +30,10 @@ from ottla.client.metrics import MetricsSnapshot
 from ottla.client.partitioners import Partitioner
 from ottla.client.partitioners.function import PartitionFunction
 from ottla.client.produce.batch_delivery import BatchDelivery
+from ottla.client.produce.columns import Handover
 from ottla.client.produce.producer import Producer
 from ottla.client.produce.record_path import NoRoom
+from ottla.client.produce.tables import is_several
 from ottla.client.requests.requests import Shard
 from ottla.config import ClientConfig, ClientOptions
 from ottla.errors import KafkaError
@@ -135,12 +138,35 @@ class Client:
             return self._driver.call(self._client._when_there_is_room(full))
 
     def produce_batch(self, topic: str, table: Any, *, partition: int | None = None) -> BatchDelivery:
-        """Hands all rows of a table over to be sent: anything that exports Arrow (pyarrow, polars, ...)."""
-        return self._driver.call(self._client.produce_batch(topic, table, partition=partition))
+        """Hands all rows of a table over to be sent: anything that exports Arrow (pyarrow, polars, ...).
+
+        Also several tables one by one, from any iterable.
+        """
+        return self._hand_over({topic: table}, self._producer.handover(partition))[topic]
 
     def produce_batches(self, tables: Mapping[str, Any]) -> dict[str, BatchDelivery]:
         """`produce_batch` for several topics: those that are new are looked up, or created, all at once."""
-        return self._driver.call(self._client.produce_batches(tables))
+        self._driver.call(_called(partial(self._producer.expect, tables)))
+        return self._hand_over(tables, self._producer.handover())
+
+    def _hand_over(self, tables: Mapping[str, Any], handover: Handover) -> dict[str, BatchDelivery]:
+        # Tables are read in this thread, not on the loop: they may come from a consumer of this very client.
+        self._driver.check()
+        several = {topic: table for topic, table in tables.items() if is_several(table)}
+        opened = handover.open_all(tables)
+        if not several:
+            return self._driver.call(handover.produce_open(opened))
+        try:
+            self._driver.call(handover.append(opened))
+            for topic, each in several.items():
+                for table in each:
+                    self._driver.call(handover.append([handover.open(topic, table)]))
+        except BaseException as error:
+            # Not to be waited for: the client may be closed.
+            self._driver.soon(handover.complete)
+            handover.raise_if_sent(error)
+            raise
+        return self._driver.call(_called(handover.complete))
 
     def flush(self, timeout: float | None = None) -> None:
         """Returns when everything produced so far is delivered; a DeliveryError says that some of it failed."""

@@ -177,19 +177,23 @@ class AsyncClient:
     async def produce_batch(self, topic: str, table: Any, *, partition: int | None = None) -> BatchDelivery:
         """Hands all rows of a table over to be sent: anything that exports Arrow (pyarrow, polars, pandas, duckdb).
 
-        Its columns are `value`, and where wanted `key`, `headers`, `timestamp` and `partition`. Awaits while the
-        buffer is full, for at most `max_block_ms` at a time; await what comes back for all rows to be delivered.
+        Also several tables one by one: an iterable or an asynchronous one. Its columns are `value`, and where wanted
+        `key`, `headers`, `timestamp` and `partition`. Awaits while the buffer is full, for at most `max_block_ms` at
+        a time; await what comes back for all rows to be delivered.
+
+        PartlySentError: the first rows have been handed over, and `sent` has their receipt; with any other error,
+        none.
         """
         return await self._running().producer.produce_batch(topic, table, partition=partition)
 
     async def produce_batches(self, tables: Mapping[str, Any]) -> dict[str, BatchDelivery]:
         """`produce_batch` for several topics: those that are new are looked up, or created, all at once.
 
-        If one of them cannot be handed over, that is raised, and those before it are under way.
+        Rows of all of them are looked at before the first is sent; errors are those of `produce_batch`.
         """
         producer = self._running().producer
         producer.expect(tables)
-        return {topic: await producer.produce_batch(topic, table) for topic, table in tables.items()}
+        return await producer.handover().produce(tables)
 
     async def flush(self, timeout: float | None = None) -> None:
         """Sends everything produced so far, and returns when all of it is delivered.

@@ -18,7 +18,7 @@ from typing import Final
 import pyarrow
 
 from ottla.client.blocking import Client
-from ottla.client.produce.batch_delivery import BatchDelivery
+from ottla.client.produce.batch_delivery import BatchDelivery, PartlySentError
 from ottla.errors import DeliveryTimeoutError, KafkaError
 from ottla.spark import clients
 from ottla.spark.client_options import sink_config
@@ -70,6 +70,8 @@ class _Sender:
         try:
             self._open.add(self._client.produce_batches(tables).values())
         except (KafkaError, ValueError) as error:
+            if isinstance(error, PartlySentError):
+                self._open.add(error.sent.values())
             # What was sent before may be what is wrong: the first error is the one to tell.
             self._check()
             raise SendError(
@@ -129,6 +131,7 @@ def _silence(seconds: float) -> DeliveryTimeoutError:
 
 def _told(error: BaseException) -> str:
     """With its notes, which say of which topic it is, and the option's name as it is in Spark."""
-    limit = getattr(error, "limit", None)
+    reason = error.__cause__ if isinstance(error, PartlySentError) else error
+    limit = getattr(reason, "limit", None)
     option = [f"the option for that is kafka.{limit.replace('_', '.')}"] if isinstance(limit, str) else []
-    return "; ".join([str(error), *getattr(error, "__notes__", ()), *option])
+    return "; ".join([str(error), *getattr(reason, "__notes__", ()), *option])

@@ -147,7 +147,7 @@ def _grouped(
 
 
 def _check_partitions(partitions: pyarrow.Array) -> None:
-    """Negative ones: to the producer they are none at all, as null is to Spark."""
+    """Negative ones, with the JVM connector's words; the producer would refuse them with its own."""
     least = pyarrow.compute.min(partitions).as_py()
     if least is not None and least < 0:
         raise SinkRowError(

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from ottla.client.produce.batch_delivery import BatchDelivery
+from ottla.client.produce.batch_delivery import BatchDelivery, PartlySentError
 from tests.client.produce.batches import batch_of
 
 
@@ -43,14 +43,16 @@ def test_the_first_error_counts_and_what_was_delivered_is_known() -> None:
     assert "refused" in repr(delivery)
 
 
-def test_a_table_whose_rest_could_not_be_taken_ends_in_that_error() -> None:
-    delivery = BatchDelivery("orders")
-    batch, _ = batch_of(1)
-    delivery.watch(batch)
-    delivery.complete(ValueError("no room"))
-    assert not delivery.done()
-    batch.complete(0, -1, None)
-    assert isinstance(delivery.error, ValueError)
+def test_an_error_with_receipts_says_how_many_rows_they_are_for_and_why_not_more() -> None:
+    orders, bills = BatchDelivery("orders"), BatchDelivery("bills")
+    orders.watch(batch_of(3)[0])
+    bills.watch(batch_of(2)[0])
+    error = PartlySentError({"orders": orders, "bills": bills}, ValueError("no room"))
+    assert str(error) == (
+        "the first 3 rows for orders, the first 2 rows for bills have been handed over to be sent, and the rest has "
+        "not: no room"
+    )
+    assert error.sent["bills"] is bills
 
 
 def test_every_part_of_a_split_batch_belongs_to_it() -> None:

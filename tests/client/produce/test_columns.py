@@ -10,6 +10,7 @@ import pytest
 
 from ottla.broker.faults import drop, error
 from ottla.client.partitioners import crc32_partition
+from ottla.client.produce.batch_delivery import PartlySentError
 from ottla.errors import (
     ApiTimeoutError,
     BufferFullError,
@@ -208,9 +209,10 @@ def test_a_buffer_that_stays_full_is_an_error_that_names_the_option(run: Run) ->
             producing_it = asyncio.ensure_future(
                 rig.producer.produce_batch("orders", arrow.table({"value": rows}))
             )
-            with pytest.raises(BufferFullError, match="buffer_memory") as raised:
+            with pytest.raises(PartlySentError, match="buffer_memory") as raised:
                 await producing_it
-            assert raised.value.limit == "buffer_memory"
+            assert isinstance(raised.value.__cause__, BufferFullError)
+            assert raised.value.__cause__.limit == "buffer_memory"
             cluster.faults.clear()
             await rig.producer.flush()
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 import pytest
 
 from ottla.broker import faults
+from ottla.client.produce.batch_delivery import PartlySentError
 from ottla.errors import AbortedError, ClientClosedError, DeliveryError
 from tests.client.produce.producing import Rig, producing, values
 from tests.client.worlds import Body, World
@@ -116,9 +117,10 @@ def test_a_table_whose_client_is_closed_in_the_middle_ends(run: Run) -> None:
             await cluster.wait_for_records("orders", 1)
             parts = client._running()
             await client.close()
-            with pytest.raises(ClientClosedError):
+            with pytest.raises(PartlySentError) as raised:
                 await producing
+            assert isinstance(raised.value.__cause__, ClientClosedError)
             assert parts.producer.buffered_records == 0
-            assert 0 < len(values(cluster, "orders")) < 500
+            assert raised.value.sent["orders"].count == len(values(cluster, "orders")) < 500
 
     run(body)

@@ -35,10 +35,5 @@ def test_rows_with_a_partition_keep_it_and_take_no_turn(turns: object) -> None:
 
 
 def test_where_all_rows_name_their_partition_nobody_is_asked() -> None:
-    table = arrow.record_batch({"value": [b"a"], "partition": arrow.array([3], arrow.int64())})
+    table = arrow.table({"value": [b"a"], "partition": arrow.array([3], arrow.int64())})
     assert in_turn(table, lambda _: pytest.fail("asked")).column("partition").to_pylist() == [3]
-
-
-def test_a_single_column_of_any_name_is_the_value() -> None:
-    filled = in_turn(arrow.table({"name": [b"a"]}), as_list)
-    assert filled.to_pydict() == {"value": [b"a"], "partition": [10]}

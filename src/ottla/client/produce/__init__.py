@@ -1,7 +1,7 @@
 """Producing, in the order of a record's journey.
 
 producer        takes records, and puts the rest together
-record_path     interceptors and serializers, where there are any; columns and table_slices for whole tables
+record_path     interceptors and serializers, where there are any; columns and tables for whole tables
 topic           one topic: held until it is known, then its partitions and its partitioner
 recbuf          one partition: batches in order, with their sequence numbers
 schedule        when there is something to send

@@ -6,9 +6,10 @@ It is filled by the loop; any thread may look. What it knows per partition are r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 
 from ottla.client.produce.batch import ProducerBatch
+from ottla.errors import KafkaError
 
 
 class BatchDelivery:
@@ -103,9 +104,9 @@ class BatchDelivery:
         self._left += 1
         return self._row_done
 
-    def complete(self, error: BaseException | None = None) -> None:
-        """Every part has been named, or could not be."""
-        self._part_done(error)
+    def complete(self) -> None:
+        """Every part has been named."""
+        self._part_done(None)
 
     def on_split(self, parts: int) -> None:
         self._left += parts - 1
@@ -138,6 +139,19 @@ class BatchDelivery:
     def _call_back(self) -> None:
         while self._callbacks:
             self._callbacks.pop(0)(self)
+
+
+class PartlySentError(KafkaError):
+    """A table could not be handed over to the end; its first rows have been, and are under way.
+
+    `sent` has a receipt for each topic with such rows: its `count` is how many they are, so that the rest of a table
+    is `table.slice(error.sent[topic].count)`. Why the rest could not be handed over is the `__cause__`.
+    """
+
+    def __init__(self, sent: Mapping[str, BatchDelivery], cause: BaseException) -> None:
+        rows = ", ".join(f"the first {receipt.count} rows for {topic}" for topic, receipt in sent.items())
+        super().__init__(f"{rows} have been handed over to be sent, and the rest has not: {cause}")
+        self.sent = sent
 
 
 def _wake(waiter: asyncio.Future[None]) -> None:

@@ -1,45 +1,175 @@
 """Producing whole tables: Arrow columns into batches, slice by slice, behind what was produced before.
 
+A table is opened first, in the thread that produces, since reading it may mean to wait for whoever makes it. On the
+loop every row of it is looked at, and only then the first one is sent: what is wrong with a table is known before
+anything of it has gone. It is cut by what its rows take, however they lie in memory.
+
 The partition of each row is found natively where the partitioner allows it (partitioners/base.py, ColumnsMode). Where
 every row has to be looked at by itself, because of the partitioner or of an interceptor, a table is produced row by
 row, and that is said once.
 
-Invariant: a slice is in the buffer as a whole, or not at all.
+Invariants: a slice is in the buffer as a whole, or not at all; and rows go in order, so that those which a receipt
+counts are the first ones.
 """
 
 from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 from ottla.client.partitioners import ColumnsMode
 from ottla.client.produce.batch import ProducerBatch
-from ottla.client.produce.batch_delivery import BatchDelivery
+from ottla.client.produce.batch_delivery import BatchDelivery, PartlySentError
 from ottla.client.produce.record_path import NoRoom, RecordPath
 from ottla.client.produce.schedule import DrainSchedule
 from ottla.client.produce.settings import ProduceSettings
-from ottla.client.produce.table_slices import has_column, named_columns, rows_of, slices
+from ottla.client.produce.tables import (
+    as_arrow,
+    check_partitions,
+    each_table,
+    is_several,
+    named_columns,
+    rows_of,
+)
 from ottla.client.produce.topic import TopicProducer
 from ottla.client.produce.turns import in_turn
 from ottla.client.waiting import within
 from ottla.errors import BufferFullError
 from ottla.hooks import ProducerRecord
 from ottla.runtime import Runtime
-from ottla.wire.records import Accumulator, BufferFull, Delivery, EncodedBatch, encode_columns
+from ottla.wire.records import Accumulator, BufferFull, Delivery, NoSuchPartition, Rows, encode_columns
 
 _logger = logging.getLogger("ottla.client.produce.producer")
 
 _MOST_SLICE: Final = 4 * 1024 * 1024
 """Bytes: large enough to encode at full speed, small enough not to keep the loop for more than a moment."""
 _SHARE: Final = 8
-"""Of the buffer, for one slice: while some are under way, the next ones still find room."""
+"""Of the buffer, for one slice: while some are under way, the next ones still find room. A slice never takes more
+than the buffer: about five times its size where every row is short and has a batch of its own."""
+
+Known = Callable[[str], Awaitable[TopicProducer]]
+"""Gives the topic once its partitions are known."""
+Slice = tuple[int, int, int]
+"""The first row, how many, and about how many bytes they take."""
+
+
+@dataclass
+class OpenTable:
+    """A table of which nothing has been sent yet."""
+
+    topic: str
+    rows: Any
+    """`Rows`; or a pyarrow.Table, where rows are produced one by one or take turns."""
+    by_row: bool
+
+
+class Handover:
+    """One call that produces tables, and the receipts of what it has sent."""
+
+    def __init__(
+        self,
+        columns: ColumnsProducer,
+        known: Known,
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> None:
+        """Partition and timestamp are for the rows that have none of their own."""
+        self._columns = columns
+        self._known = known
+        self._partition = partition
+        self._timestamp = timestamp
+        self._receipts: dict[str, BatchDelivery] = {}
+
+    # The thread that produces
+
+    def open(self, topic: str, table: Any) -> OpenTable:
+        """Reads a table, which may run code of others; an error is about the table, or from whoever makes it."""
+        try:
+            return self._columns.open(topic, table, self._partition)
+        except Exception as error:
+            _add_topic(error, topic)
+            raise
+
+    def open_all(self, tables: Mapping[str, Any]) -> list[OpenTable]:
+        """Those that are there as a whole; a receipt is made for each."""
+        self._receipts = {topic: self._columns.receipt(topic) for topic in tables}
+        return [self.open(topic, table) for topic, table in tables.items() if not is_several(table)]
+
+    # The loop
+
+    async def produce(self, tables: Mapping[str, Any]) -> dict[str, BatchDelivery]:
+        """All of it, for those who produce on the loop."""
+        try:
+            await self.append(self.open_all(tables))
+            for topic, several in tables.items():
+                if is_several(several):
+                    async for table in each_table(several):
+                        await self.append([self.open(topic, table)])
+        except BaseException as error:
+            self.complete()
+            self.raise_if_sent(error)
+            raise
+        return self.complete()
+
+    async def produce_open(self, tables: Sequence[OpenTable]) -> dict[str, BatchDelivery]:
+        """The same for tables that are open."""
+        try:
+            await self.append(tables)
+        except BaseException as error:
+            self.complete()
+            self.raise_if_sent(error)
+            raise
+        return self.complete()
+
+    async def append(self, tables: Iterable[OpenTable]) -> None:
+        """Looks at every row of them all, then puts them into the buffer."""
+        looked_at = [(table, await self._look_at(table)) for table in tables]
+        for table, slices in looked_at:
+            receipt = self._receipts[table.topic]
+            try:
+                await self._columns.send(
+                    table, slices, receipt, self._known, self._partition, self._timestamp
+                )
+            except Exception as error:
+                _add_topic(error, table.topic)
+                raise
+
+    async def _look_at(self, table: OpenTable) -> list[Slice]:
+        try:
+            return await self._columns.look_at(table, self._known, self._partition)
+        except Exception as error:
+            _add_topic(error, table.topic)
+            raise
+
+    def complete(self) -> dict[str, BatchDelivery]:
+        """Nothing more comes: the receipts are done as soon as what they count is."""
+        for receipt in self._receipts.values():
+            receipt.complete()
+        return self._receipts
+
+    # Both
+
+    def raise_if_sent(self, error: BaseException) -> None:
+        """After an error that came when rows had been sent already: raises one with their receipts instead."""
+        sent = {topic: receipt for topic, receipt in self._receipts.items() if receipt.count}
+        if sent and isinstance(error, Exception):
+            raise PartlySentError(sent, error) from error
+        if sent:
+            # A cancellation, or Ctrl-C, which must stay what it is.
+            rows = ", ".join(f"{receipt.count} to {topic}" for topic, receipt in sent.items())
+            error.add_note(f"the first rows of the table have been handed over to be sent: {rows}")
+
+
+def _add_topic(error: Exception, topic: str) -> None:
+    error.add_note(f"the table was for topic {topic}")
 
 
 class ColumnsProducer:
-    """`produce_batch`."""
+    """The way of tables into the buffer."""
 
     def __init__(
         self,
@@ -67,86 +197,118 @@ class ColumnsProducer:
         self._slice_rows = None if most is None else max(1, most // _SHARE)
         self._has_warned = False
 
-    async def produce(
-        self,
-        topic: str,
-        table: Any,
-        known: Callable[[str], Awaitable[TopicProducer]],
-        partition: int | None,
-        timestamp: int | None,
-    ) -> BatchDelivery:
-        """`known(topic)` gives the topic once its partitions are known."""
-        delivery = BatchDelivery(topic, self._wait)
-        try:
-            table = self._path.table(topic, table)
-            if self._goes_by_row(topic, partition):
-                await self._produce_rows(topic, table, delivery, partition, timestamp)
-            else:
-                for part, again in slices(table, self._slice_bytes, self._slice_rows):
-                    await self._produce_slice(await known(topic), part, again, delivery, partition, timestamp)
-        except BaseException as error:
-            # The receipt is nobody's: but what has gone out already must find it whole.
-            delivery.complete(error)
-            error.add_note(f"the table was for topic {topic}")
-            raise
-        delivery.complete()
-        return delivery
+    def receipt(self, topic: str) -> BatchDelivery:
+        return BatchDelivery(topic, self._wait)
+
+    def open(self, topic: str, table: Any, partition: int | None) -> OpenTable:
+        """A table as the interceptors of tables leave it."""
+        table = self._path.table(topic, table)
+        by_row = self._goes_by_row(topic, partition)
+        if by_row or (self._mode is ColumnsMode.IN_TURN and partition is None):
+            return OpenTable(topic, as_arrow(table), by_row)
+        return OpenTable(topic, Rows(named_columns(table)), by_row)
 
     # Whole columns
 
-    async def _produce_slice(
+    async def look_at(self, table: OpenTable, known: Known, partition: int | None) -> list[Slice]:
+        """How the table is to be cut; raises if anything is wrong with any row."""
+        if table.by_row:
+            check_partitions(table.rows)
+            return []
+        if len(table.rows) == 0:
+            return []
+        topic = await known(table.topic)
+        if partition is not None:
+            await self._check_partition(topic, partition)
+        if not isinstance(table.rows, Rows):
+            turns = partial(topic.partitioner.turns, load=topic.load)
+            table.rows = Rows(in_turn(table.rows, turns))
+        try:
+            return self._slices(topic, table.rows, partition)
+        except NoSuchPartition:
+            if not await self._grown(topic):
+                raise
+            return self._slices(topic, table.rows, partition)
+
+    def _slices(self, topic: TopicProducer, rows: Rows, partition: int | None) -> list[Slice]:
+        names_all = partition is None and self._mode in (ColumnsMode.NAMED, ColumnsMode.IN_TURN)
+        return rows.slices(
+            partitions=topic.load.partitions,
+            most_bytes=self._slice_bytes,
+            most_rows=self._slice_rows,
+            buffer=self._settings.buffer_memory,
+            # Which it will be is chosen for each slice; here it matters only whether there is one.
+            unkeyed_partition=None if names_all else 0,
+            ignore_keys=partition is not None or self._mode is not ColumnsMode.BY_KEY,
+            max_record_size=self._settings.max_request_size,
+        )
+
+    async def _check_partition(self, topic: TopicProducer, partition: int) -> None:
+        if 0 <= partition < topic.load.partitions:
+            return
+        if partition < 0 or not await self._grown(topic) or partition >= topic.load.partitions:
+            raise NoSuchPartition(
+                f"there is no partition {partition} of topic {topic.name!r}, which has partitions 0 to "
+                f"{topic.load.partitions - 1}"
+            )
+
+    async def send(
         self,
-        topic: TopicProducer,
-        part: Any,
-        again: bool,
-        delivery: BatchDelivery,
+        table: OpenTable,
+        slices: Iterable[Slice],
+        receipt: BatchDelivery,
+        known: Known,
         partition: int | None,
         timestamp: int | None,
     ) -> None:
-        one = partition is not None
-        if self._mode is ColumnsMode.IN_TURN and not one:
-            part = in_turn(part, lambda rows: topic.partitioner.turns(rows, topic.load))
-        unkeyed = partition if one else self._unkeyed(topic, part)
-        now = int(self._clock.time() * 1000) if timestamp is None else timestamp
+        """Puts all rows into the buffer, where it waits for room; the receipt counts those that are in it."""
+        if table.by_row:
+            await self._send_rows(table, receipt, partition, timestamp)
+        for part in slices:
+            await self._send_slice(await known(table.topic), table.rows, part, receipt, partition, timestamp)
+
+    async def _send_slice(
+        self,
+        topic: TopicProducer,
+        rows: Rows,
+        part: Slice,
+        receipt: BatchDelivery,
+        partition: int | None,
+        timestamp: int | None,
+    ) -> None:
+        first, count, size = part
+        encode = partial(
+            encode_columns,
+            rows,
+            partitions=topic.load.partitions,
+            batch_size=self._settings.max_batch_bytes,
+            now=int(self._clock.time() * 1000) if timestamp is None else timestamp,
+            unkeyed_partition=self._unkeyed(topic, size) if partition is None else partition,
+            ignore_keys=partition is not None or self._mode is not ColumnsMode.BY_KEY,
+            max_record_size=self._settings.max_request_size,
+            topic=topic.name,
+            accumulator=self._accumulator,
+            first=first,
+            count=count,
+        )
         batches = None
         while batches is None:
             try:
-                batches = self._encode(topic, part, again, unkeyed, now, one)
+                batches = encode()
             except BufferFull as full:
                 await self._room(full)
-            except ValueError:
-                # A row names a partition that there is not; or there is, and metadata is older.
-                if not again or not has_column(part, "partition") or not await self._grown(topic):
-                    raise
         opened_at = self._clock.monotonic()
         for encoded in batches:
             batch = ProducerBatch(encoded, opened_at)
-            delivery.watch(batch)
+            receipt.watch(batch)
             recbuf = topic.recbufs[encoded.partition]
             recbuf.append(batch)
             self._schedule.consider(recbuf)
 
-    def _encode(
-        self, topic: TopicProducer, part: Any, again: bool, unkeyed: int | None, now: int, one: bool
-    ) -> list[EncodedBatch]:
-        return encode_columns(
-            named_columns(part),
-            partitions=topic.load.partitions,
-            batch_size=self._settings.max_batch_bytes,
-            now=now,
-            unkeyed_partition=unkeyed,
-            ignore_keys=one or self._mode is not ColumnsMode.BY_KEY,
-            max_record_size=self._settings.max_request_size,
-            topic=topic.name,
-            # What can be read only once has to be taken as it comes, within bounds or not.
-            accumulator=self._accumulator if again else None,
-        )
-
-    def _unkeyed(self, topic: TopicProducer, part: Any) -> int | None:
+    def _unkeyed(self, topic: TopicProducer, size: int) -> int | None:
         """The partition of rows without one: one choice, made like that of a record that opens a batch."""
         if self._mode in (ColumnsMode.NAMED, ColumnsMode.IN_TURN):
             return None
-        size = min(self._slice_bytes, int(getattr(part, "nbytes", self._settings.max_batch_bytes)))
         chosen = topic.partitioner.choose(None, None, size, topic.load)
         if topic.partitioner.on_new_batch(chosen):
             chosen = topic.partitioner.choose(None, None, size, topic.load)
@@ -187,20 +349,15 @@ class ColumnsProducer:
             warnings.warn(text, RuntimeWarning, stacklevel=2)
         return True
 
-    async def _produce_rows(
-        self,
-        topic: str,
-        table: Any,
-        delivery: BatchDelivery,
-        partition: int | None,
-        timestamp: int | None,
+    async def _send_rows(
+        self, table: OpenTable, receipt: BatchDelivery, partition: int | None, timestamp: int | None
     ) -> None:
-        for row in rows_of(table):
-            row.topic = topic
+        for row in rows_of(table.rows):
+            row.topic = table.topic
             row.partition = partition if row.partition is None else row.partition
             row.timestamp = timestamp if row.timestamp is None else row.timestamp
-            receipt = await self._produce_row(topic, row)
-            receipt.add_done_callback(delivery.add_row())
+            delivery = await self._produce_row(table.topic, row)
+            delivery.add_done_callback(receipt.add_row())
 
     async def _produce_row(self, topic: str, row: ProducerRecord) -> Delivery:
         attempt: Callable[[], Delivery] = partial(self._path.produce_row, topic, row)

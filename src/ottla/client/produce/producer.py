@@ -24,7 +24,7 @@ from ottla.client.partitioners import LeaderLatency, Partitioner, TopicPartition
 from ottla.client.produce.answers import given_up_error
 from ottla.client.produce.batch import ProducerBatch
 from ottla.client.produce.batch_delivery import BatchDelivery
-from ottla.client.produce.columns import ColumnsProducer
+from ottla.client.produce.columns import ColumnsProducer, Handover
 from ottla.client.produce.flushes import Flush
 from ottla.client.produce.giving_up import closed_before, too_late, without_partition
 from ottla.client.produce.idle_topics import IdleTopics
@@ -125,6 +125,7 @@ class Producer:
             lambda topic: metadata.fresh([topic], max_age=0),
             wait,
         )
+        self.handover = partial(Handover, self._columns, self._known)
         self._idle = IdleTopics(self._clock, settings.max_idle, self._topics, self._forget)
         self._is_called = False
         self._sweeper: Timer | None = None
@@ -291,9 +292,7 @@ class Producer:
         self, topic: str, table: Any, *, partition: int | None = None, timestamp: int | None = None
     ) -> BatchDelivery:
         """Appends a table, in slices if it is large; returns when the last one is in the buffer."""
-        if self._is_closed:
-            raise ClientClosedError
-        return await self._columns.produce(topic, table, self._known, partition, timestamp)
+        return (await self.handover(partition, timestamp).produce({topic: table}))[topic]
 
     async def _known(self, topic: str) -> TopicProducer:
         """The topic, with its partitions."""

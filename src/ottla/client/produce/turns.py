@@ -9,14 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ottla import _extras
-from ottla.client.produce.table_slices import named_columns
 
 
-def in_turn(table: Any, turns: Callable[[int], Sequence[int]]) -> Any:
-    """The table as Arrow with every row's partition; `turns(count)` gives those of the rows that name none."""
+def in_turn(whole: Any, turns: Callable[[int], Sequence[int]]) -> Any:
+    """A pyarrow.Table with every row's partition; `turns(count)` gives those of the rows that name none."""
     arrow = _extras.require("pyarrow", extra="columns", purpose="producing a table round robin")
-    # A dict is taken too, and what `named_columns` makes of a single column is one.
-    whole = arrow.table(named_columns(table))
     place = whole.schema.get_field_index("partition")
     if place < 0:
         return whole.append_column("partition", _column(arrow, turns(whole.num_rows)))
