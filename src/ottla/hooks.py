@@ -277,7 +277,7 @@ class ProducerInterceptor:
         return record
 
     def on_send_batch(self, topic: str, table: _Table) -> _Table:
-        """A table that is produced as one."""
+        """A table that is produced as one, in the thread that produces; of several, each."""
         return table
 
     def on_acknowledgement(self, delivery: Acknowledgement) -> None:

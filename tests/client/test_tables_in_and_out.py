@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow
@@ -70,15 +71,17 @@ def test_what_comes_from_a_consumer_of_the_same_client_can_be_produced(
 
 
 class Lazy:
-    """Exports a stream that reads from the client only when it is asked, as a query engine does."""
+    """Exports a stream that reads from the client only when it is asked, in a thread of its own, as duckdb does."""
 
     def __init__(self, kafka: ottla.Client) -> None:
         self._kafka = kafka
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         batches = self._kafka.consume_batches("orders", stop="latest")
-        table = pyarrow.table(batches).select(["value"])
-        return table.__arrow_c_stream__(requested_schema)
+        with ThreadPoolExecutor(1) as pool:
+            table = pool.submit(pyarrow.table, batches).result(timeout=30)
+        stream: object = table.select(["value"]).__arrow_c_stream__(requested_schema)
+        return stream
 
 
 def test_a_stream_that_reads_from_the_same_client_can_be_produced(

@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -107,8 +108,9 @@ class Handover:
             await self.append(self.open_all(tables))
             for topic, several in tables.items():
                 if is_several(several):
-                    async for table in each_table(several):
-                        await self.append([self.open(topic, table)])
+                    async with aclosing(each_table(several)) as each:
+                        async for table in each:
+                            await self.append([self.open(topic, table)])
         except BaseException as error:
             self.complete()
             self.raise_if_sent(error)

@@ -6,7 +6,7 @@ needs records, or columns that pyarrow can change. What is no table is refused b
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from typing import Any
 
 from ottla import _extras
@@ -29,7 +29,7 @@ def is_several(table: Any) -> bool:
     return isinstance(table, Iterable)
 
 
-async def each_table(tables: Any) -> AsyncIterator[Any]:
+async def each_table(tables: Any) -> AsyncGenerator[Any, None]:
     """What `is_several`, one by one."""
     if hasattr(tables, "__aiter__"):
         async for table in tables:
