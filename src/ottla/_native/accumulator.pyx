@@ -6,7 +6,6 @@ Clocks are injected; the native ones are the default.
 """
 
 cimport cython
-from cpython.dict cimport PyDict_GetItemWithError
 from cpython.long cimport PyLong_AsLongAndOverflow, PyLong_CheckExact
 from libc.stdint cimport INT32_MAX, INT64_MAX
 
@@ -90,20 +89,19 @@ cdef class Accumulator:
         return self.look_up(topic, partition)
 
     cdef RecordBuffer look_up(self, object topic, object partition):
-        # Borrowed, and safe: nothing is ever taken out of these dicts.
-        cdef PyObject *partitions = PyDict_GetItemWithError(self.topics, topic)
-        cdef PyObject *found
-        if partitions != NULL:
-            found = PyDict_GetItemWithError(<object> partitions, partition)
-            if found != NULL:
-                self.remember(<RecordBuffer> found, topic)
-                return <RecordBuffer> found
+        cdef dict partitions = self.topics.get(topic)
+        cdef RecordBuffer found
+        if partitions is not None:
+            found = partitions.get(partition)
+            if found is not None:
+                self.remember(found, topic)
+                return found
         return self.add(topic, partition)
 
     cdef void remember(self, RecordBuffer buffer, object topic) noexcept:
         cdef recent_buffer *recent
         # Known again by the name's identity, so only a name that the buffer keeps alive will do.
-        if HAS_GIL and topic is buffer.topic:
+        if HAS_GIL and topic is buffer.topic and not buffer.is_retired:
             recent = &self.recent[buffer.partition & (RECENT - 1)]
             recent.topic = <PyObject *> topic
             recent.partition = buffer.partition
@@ -131,6 +129,33 @@ cdef class Accumulator:
         self.settings.is_closed = True
         for buffer in self.buffers():
             (<RecordBuffer> buffer).pass_lock()
+
+    def disconnect(self):
+        """Nobody can wait for a record through it any more, and whoever keeps a receipt does not keep its client."""
+        self.settings.waiting.disconnect()
+
+    def forget(self, topic):
+        """Lets the buffers of a topic go, unless one of them has records: False, and all stay.
+
+        Whoever still appends to one gets BufferRetired, and nothing was appended.
+        """
+        cdef RecordBuffer buffer
+        cdef list retired = []
+        cdef dict partitions = self.topics.get(topic, {})
+        for buffer in list(partitions.values()):
+            if not buffer.retire():
+                for buffer in retired:
+                    buffer.restore()
+                return False
+            retired.append(buffer)
+        # Before the last reference can go: the ones that are kept for speed are borrowed.
+        for number in range(RECENT):
+            for buffer in retired:
+                if self.recent[number].buffer == <PyObject *> buffer:
+                    self.recent[number].topic = NULL
+                    self.recent[number].buffer = NULL
+        self.topics.pop(topic, None)
+        return True
 
     def drain(self, topic, partition, max_bytes=None, force=False):
         """The batches of a partition that are full, or all; see `RecordBuffer.drain`."""

@@ -72,11 +72,14 @@ cdef class TopicAppender:
         """Partitions were added, or leaders have changed."""
         cdef object available = load.available
         cdef int64_t partitions = load.partitions
-        cdef list buffers = [None] * partitions
+        cdef list buffers = list(self.buffers)
         if not 1 <= partitions <= INT32_MAX:
             raise ValueError(f"topic {self.topic!r} must have at least one partition, not {partitions}")
+        # All of them now: once the topic has been forgotten (`Accumulator.forget`), this would make others. And those
+        # that a topic has no more stay, for a thread that has chosen one of them before.
+        for partition in range(len(buffers), partitions):
+            buffers.append(self.accumulator.find(self.topic, partition))
         with cython.critical_section(self):
-            buffers[:len(self.buffers)] = self.buffers[:partitions]
             self.load = load
             self.available = available
             self.partition_count = partitions
@@ -125,17 +128,8 @@ cdef class TopicAppender:
         return partition
 
     cdef RecordBuffer buffer_of(self, int64_t partition):
-        cdef RecordBuffer buffer = None
         with cython.critical_section(self):
-            # Another thread may have been told of fewer partitions since this one was chosen.
-            if partition < len(self.buffers):
-                buffer = <RecordBuffer> self.buffers[partition]
-        if buffer is None:
-            buffer = self.accumulator.find(self.topic, partition)
-            with cython.critical_section(self):
-                if partition < len(self.buffers):
-                    self.buffers[partition] = buffer
-        return buffer
+            return <RecordBuffer> self.buffers[partition]
 
     cdef Delivery place_by_key(self, record *one, int how):
         cdef int64_t partition = murmur2_choice(one.key.data, one.key.length, self.partition_count)

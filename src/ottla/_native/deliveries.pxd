@@ -20,6 +20,10 @@ cdef class Waiting:
     cdef object wait
     cdef object urge
 
+    cdef object how_to_wait(self)
+    cdef object how_to_urge(self)
+    cdef int disconnect(self) except -1
+
 
 cdef class Outcome:
     cdef object topic

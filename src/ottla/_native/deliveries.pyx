@@ -73,7 +73,26 @@ cdef class Budget:
 
 @cython.final
 cdef class Waiting:
-    """How a thread waits for a record, and how its sender is told that somebody does. Shared by all outcomes."""
+    """How a thread waits for a record, and how its sender is told that somebody does. Shared by all outcomes.
+
+    Both lead back to the client, and receipts that the collector does not see lead here: `disconnect` ends that.
+    """
+
+    cdef object how_to_wait(self):
+        with cython.critical_section(self):
+            return self.wait
+
+    cdef object how_to_urge(self):
+        with cython.critical_section(self):
+            return self.urge
+
+    cdef int disconnect(self) except -1:
+        cdef object wait, urge
+        with cython.critical_section(self):
+            # Dropped outside.
+            wait, urge = self.wait, self.urge
+            self.wait = self.urge = None
+        return 0
 
 
 @cython.final
@@ -262,11 +281,11 @@ cdef class Delivery:
     def result(self, timeout=None):
         """Waits until the record is delivered, `timeout` seconds at the most; for threads without a loop."""
         if not self.done():
-            waiting = self.outcome.waiting
-            if waiting is None or waiting.wait is None:
+            wait = None if self.outcome.waiting is None else self.outcome.waiting.how_to_wait()
+            if wait is None:
                 raise RuntimeError("nothing here can block until the record is delivered: await the delivery instead")
             self.urge()
-            waiting.wait(self, timeout)
+            wait(self, timeout)
             if not self.done():
                 raise TimeoutError(
                     f"the record for {self.where()} was not delivered within {timeout} s; it is still under way"
@@ -279,8 +298,9 @@ cdef class Delivery:
         cdef Outcome outcome = place_of(self.outcome, &index)
         cdef Waiting waiting = outcome.waiting
         outcome.urgent = True
-        if waiting is not None and waiting.urge is not None:
-            waiting.urge(outcome.topic, outcome.partition)
+        urge = None if waiting is None else waiting.how_to_urge()
+        if urge is not None:
+            urge(outcome.topic, outcome.partition)
         return 0
 
     cdef int check(self) except -1:

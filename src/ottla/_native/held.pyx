@@ -29,6 +29,8 @@ from ottla._native.record_buffer cimport (
 
 from _thread import RLock
 
+from ottla._native.record_buffer import BufferRetired
+
 cdef extern from "writer.h" nogil:
     uint8_t *write_zigzag(uint8_t *p, int64_t value)
     uint8_t *write_last_bytes(uint8_t *p, bytes_t bytes)
@@ -77,6 +79,7 @@ cdef class HeldRecords:
     # What became of them, and becomes of those who come later.
     cdef TopicAppender appender
     cdef object error
+    cdef bint is_retired
 
     def __init__(self, Accumulator accumulator not None, str topic not None):
         self.settings = accumulator.settings
@@ -111,6 +114,8 @@ cdef class HeldRecords:
                     return self.appender.place(&taken.one, key, value, partition, 0)
                 if self.error is not None:
                     return failed_delivery(self.topic, -1, taken.one.timestamp, self.error)
+                if self.is_retired:
+                    raise BufferRetired(f"what holds the records for {self.topic} was let go")
                 return self.hold(&taken.one, key, value, partition)
         finally:
             release_arguments(&taken)
@@ -155,6 +160,7 @@ cdef class HeldRecords:
         cdef list bound = []
         cdef Py_ssize_t failed = 0
         cdef object first = None
+        cdef Outcome outcome = self.outcome
         with self.lock:
             self.check_waiting()
             for held in self.waiting:
@@ -163,8 +169,8 @@ cdef class HeldRecords:
             self.forget()
             # Before anybody is told: a callback may wait for others to be done.
             failed, first = failures(bound)
-            self.outcome.move_to(bound)
-        if self.outcome.urgent:
+            outcome.move_to(bound)
+        if outcome.urgent:
             self.urge(bound)
         return failed, first
 
@@ -173,6 +179,7 @@ cdef class HeldRecords:
         cdef list callbacks
         cdef HeldRecord held
         cdef Py_ssize_t count
+        cdef Outcome outcome = self.outcome
         if not isinstance(error, BaseException):
             raise TypeError(f"error must be an exception, not {type(error).__name__}")
         with self.lock:
@@ -182,8 +189,8 @@ cdef class HeldRecords:
                 held.settle()
             self.error = error
             self.forget()
-            callbacks = self.outcome.conclude(-1, -1, error)
-        self.outcome.call_back(callbacks, None)
+            callbacks = outcome.conclude(-1, -1, error)
+        outcome.call_back(callbacks, None)
         return count
 
     cdef int check_waiting(self) except -1:
@@ -194,7 +201,18 @@ cdef class HeldRecords:
     cdef int forget(self) except -1:
         self.waiting = []
         self.held_bytes = 0
+        # From here on it is the receipts'. It has receipts itself, which the collector does not see, and they lead
+        # to the client: kept here, it would keep the client and all of this.
+        self.outcome = None
         return 0
+
+    def retire(self):
+        """Holds no more records, unless some are held: False. Who comes with one finds that out (BufferRetired)."""
+        with self.lock:
+            if self.waiting:
+                return False
+            self.is_retired = True
+        return True
 
     cdef Delivery moved(self, HeldRecord held, TopicAppender appender):
         cdef record one
@@ -218,7 +236,7 @@ cdef class HeldRecords:
     cdef int urge(self, list bound) except -1:
         """Whoever waited for a held record waits for it in its partition now."""
         cdef Delivery delivery
-        urge = self.settings.waiting.urge
+        urge = self.settings.waiting.how_to_urge()
         if urge is not None:
             for partition in dict.fromkeys([(<Delivery> delivery).partition for delivery in bound]):
                 if partition >= 0:

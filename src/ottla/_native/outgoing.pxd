@@ -1,6 +1,5 @@
 # What the modules that make batches cimport: batches on their way out.
 
-from cpython.object cimport PyObject
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 
 from ottla._native.deliveries cimport Budget, Outcome, Waiting
@@ -50,7 +49,7 @@ cdef class EncodedBatch:
     cdef public double written_at
     cdef public double acknowledged_at
     # Whoever queues the batch uses it to link to the next one.
-    cdef PyObject *next
+    cdef EncodedBatch next
 
     cdef int compute_crc(self) except -1
     cdef int pack(self, int codec, object compress) except -1

@@ -33,6 +33,7 @@ cdef enum attempt:
     NO_BATCH
     NO_ROOM
     NO_RECORDS
+    RETIRED
     CLOSED
 
 cdef struct result:
@@ -61,14 +62,16 @@ cdef class RecordBuffer:
     cdef readonly int32_t partition
     cdef Settings settings
     cdef pthread_mutex_t lock
-    # All below belongs to the lock. References are counted by hand, and batches are moved, not dropped, under it.
-    cdef PyObject *open
-    cdef PyObject *first_full
+    # All below belongs to the lock. Batches are moved, not dropped, under it. The collector sees them: what waits for
+    # a batch may lead back to whoever has the buffer. The last one is borrowed from the queue that it is the end of.
+    cdef EncodedBatch open
+    cdef EncodedBatch first_full
     cdef PyObject *last_full
     cdef int32_t full_count
     cdef int64_t buffered_bytes
     cdef int64_t buffered_records
     cdef size_t usual_size
+    cdef bint is_retired
 
     cdef Delivery encode(self, object key, object value, object headers, object timestamp, int how)
     cdef Delivery put(self, record *one, int how)
@@ -81,7 +84,9 @@ cdef class RecordBuffer:
     cdef int grow_batch(self, size_t needed, size_t had, int how) except -1
     cdef void wake(self, bint full) noexcept
     cdef EncodedBatch pop(self, bint force, int64_t room)
-    cdef PyObject *pop_locked(self, bint force, int64_t room) noexcept
+    cdef EncodedBatch pop_locked(self, bint force, int64_t room)
+    cdef bint retire(self) noexcept
+    cdef void restore(self) noexcept
     cdef void pass_lock(self) noexcept
 
 

@@ -12,6 +12,8 @@ class BufferFull(BufferError):
     limit: Literal["bytes", "records"]
     def __init__(self, text: str, limit: Literal["bytes", "records"] = "bytes") -> None: ...
 
+class BufferRetired(Exception): ...
+
 @final
 class RecordBuffer:
     @property

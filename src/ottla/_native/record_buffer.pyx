@@ -68,6 +68,10 @@ class BufferFull(BufferError):
         self.limit = limit
 
 
+class BufferRetired(Exception):
+    """The buffer of a partition, or what holds a topic's records, was let go: nothing was appended, look it up again."""
+
+
 @cython.final
 cdef class Settings:
     """What the buffers of one accumulator share."""
@@ -172,7 +176,9 @@ cdef double native_monotonic() noexcept nogil:
     return now.tv_sec + now.tv_nsec * 1e-9
 
 
+# Cleared by nobody but itself: whoever appends while a cycle is taken apart still finds the settings.
 @cython.final
+@cython.no_gc_clear
 cdef class RecordBuffer:
     """The records that wait for one partition. Made by `Accumulator.buffer`."""
 
@@ -183,13 +189,9 @@ cdef class RecordBuffer:
         raise TypeError("buffers are made by Accumulator.buffer()")
 
     def __dealloc__(self):
-        cdef PyObject *batch = self.first_full
-        cdef PyObject *next
-        while batch != NULL:
-            next = (<EncodedBatch> batch).next
-            Py_XDECREF(batch)
-            batch = next
-        Py_XDECREF(self.open)
+        # One by one: a long queue that is dropped at its head would end each batch inside the one before.
+        while self.first_full is not None:
+            self.first_full = self.first_full.next
         pthread_mutex_destroy(&self.lock)
 
     @property
@@ -213,9 +215,9 @@ cdef class RecordBuffer:
         cdef double when = 0
         cdef bint some = False
         pthread_mutex_lock(&self.lock)
-        if self.open != NULL:
-            some = (<EncodedBatch> self.open).records.count > 0
-            when = (<EncodedBatch> self.open).opened_at
+        if self.open is not None:
+            some = self.open.records.count > 0
+            when = self.open.opened_at
         pthread_mutex_unlock(&self.lock)
         return when if some else None
 
@@ -251,6 +253,8 @@ cdef class RecordBuffer:
                 if done.full:
                     self.wake(True)
                 return None
+            if said == RETIRED:
+                raise BufferRetired(f"the buffer of {self.topic}-{self.partition} was let go")
             self.provide(said, how, &done)
         delivery = new_delivery(<Outcome> done.outcome, done.index, one.timestamp)
         Py_XDECREF(done.outcome)
@@ -270,10 +274,12 @@ cdef class RecordBuffer:
         cdef size_t body, size
         if self.settings.is_closed and not how & MOVED:
             return CLOSED
-        if self.open == NULL:
+        if self.open is None:
+            if self.is_retired:
+                return RETIRED
             done.needed = size_alone(one)
             return NO_BATCH
-        batch = &(<EncodedBatch> self.open).records
+        batch = &self.open.records
         if batch.count == 0 and not how & OPENS:
             return NO_BATCH
         body = open_batch_body_size(batch, one.timestamp, one.key.length, one.value.length, one.headers.length)
@@ -293,7 +299,7 @@ cdef class RecordBuffer:
             self.buffered_bytes += BATCH_OVERHEAD
         done.was_empty = self.buffered_records == 0
         done.index = batch.count
-        done.outcome = <PyObject *> (<EncodedBatch> self.open).outcome
+        done.outcome = <PyObject *> self.open.outcome
         Py_INCREF(<object> done.outcome)
         open_batch_append(batch, body, one.timestamp, one.key, one.value, one.headers)
         self.buffered_records += 1
@@ -309,10 +315,10 @@ cdef class RecordBuffer:
             self.first_full = self.open
         else:
             (<EncodedBatch> self.last_full).next = self.open
-        self.last_full = self.open
-        self.usual_size = (<EncodedBatch> self.open).records.end
+        self.last_full = <PyObject *> self.open
+        self.usual_size = self.open.records.end
         self.full_count += 1
-        self.open = NULL
+        self.open = None
 
     cdef int provide(self, attempt said, int how, result *done) except -1:
         """A batch or more room for a record; by the time it is here, another thread may have been first."""
@@ -359,9 +365,8 @@ cdef class RecordBuffer:
         batch.charged = memory.size
         batch.opened_at = monotonic_now(self.settings)
         pthread_mutex_lock(&self.lock)
-        if self.open == NULL:
-            Py_INCREF(batch)
-            self.open = <PyObject *> batch
+        if self.open is None and not self.is_retired:
+            self.open = batch
         pthread_mutex_unlock(&self.lock)
         return 0
 
@@ -370,8 +375,8 @@ cdef class RecordBuffer:
         cdef Memory old = memory
         cdef EncodedBatch batch
         pthread_mutex_lock(&self.lock)
-        if self.open != NULL and (<EncodedBatch> self.open).records.capacity == had:
-            batch = <EncodedBatch> self.open
+        if self.open is not None and self.open.records.capacity == had:
+            batch = self.open
             memcpy(memory.data + BATCH_OVERHEAD, batch.records.data + BATCH_OVERHEAD,
                    batch.records.end - BATCH_OVERHEAD)
             old = batch.memory
@@ -410,31 +415,46 @@ cdef class RecordBuffer:
         return batches
 
     cdef EncodedBatch pop(self, bint force, int64_t room):
-        cdef PyObject *batch
+        cdef EncodedBatch batch
         pthread_mutex_lock(&self.lock)
         batch = self.pop_locked(force, room)
         pthread_mutex_unlock(&self.lock)
-        if batch == NULL:
-            return None
-        popped = <EncodedBatch> batch
-        Py_XDECREF(batch)
-        return popped
+        return batch
 
-    cdef PyObject *pop_locked(self, bint force, int64_t room) noexcept:
-        cdef PyObject *batch
-        if self.first_full == NULL and force and self.open != NULL and (<EncodedBatch> self.open).records.count > 0:
+    cdef EncodedBatch pop_locked(self, bint force, int64_t room):
+        cdef EncodedBatch batch
+        if self.first_full is None and force and self.open is not None and self.open.records.count > 0:
             self.close_locked()
         batch = self.first_full
-        if batch == NULL or <int64_t> (<EncodedBatch> batch).records.end > room:
-            return NULL
-        self.first_full = (<EncodedBatch> batch).next
-        if self.first_full == NULL:
+        if batch is None or <int64_t> batch.records.end > room:
+            return None
+        self.first_full = batch.next
+        if self.first_full is None:
             self.last_full = NULL
-        (<EncodedBatch> batch).next = NULL
+        batch.next = None
         self.full_count -= 1
-        self.buffered_bytes -= (<EncodedBatch> batch).records.end
-        self.buffered_records -= (<EncodedBatch> batch).records.count
+        self.buffered_bytes -= batch.records.end
+        self.buffered_records -= batch.records.count
         return batch
+
+    cdef bint retire(self) noexcept:
+        """Takes no more records; False if there are some, and it goes on."""
+        cdef EncodedBatch unused = None
+        cdef bint is_empty
+        pthread_mutex_lock(&self.lock)
+        is_empty = self.buffered_records == 0
+        if is_empty:
+            self.is_retired = True
+            # Dropped behind the lock.
+            unused = self.open
+            self.open = None
+        pthread_mutex_unlock(&self.lock)
+        return is_empty
+
+    cdef void restore(self) noexcept:
+        pthread_mutex_lock(&self.lock)
+        self.is_retired = False
+        pthread_mutex_unlock(&self.lock)
 
     def __repr__(self):
         return (

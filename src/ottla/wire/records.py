@@ -21,7 +21,7 @@ from ottla._native.deliveries import Delivery
 from ottla._native.encode import Rows, encode_columns
 from ottla._native.held import HeldRecords
 from ottla._native.outgoing import EncodedBatch
-from ottla._native.record_buffer import BufferFull, RecordBuffer
+from ottla._native.record_buffer import BufferFull, BufferRetired, RecordBuffer
 from ottla.wire.compression import check_level, compress, decompress
 from ottla.wire.primitives import Buffer
 
@@ -32,6 +32,7 @@ __all__ = [
     "DEFAULT_MAX_DECOMPRESSED",
     "Accumulator",
     "BufferFull",
+    "BufferRetired",
     "Columns",
     "Delivery",
     "EncodedBatch",

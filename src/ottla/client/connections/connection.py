@@ -182,6 +182,9 @@ class BrokerConnection:
         self._timer = self._clock.call_later(seconds, self._check)
 
     def _check(self) -> None:
+        if self._timer is not None:
+            # Where it is not the timer that calls: left alone, it would keep the client for its request timeout.
+            self._timer.cancel()
         self._timer, self._check_at = None, _NEVER
         if self.is_closed:
             return

@@ -589,6 +589,7 @@ class Producer:
         if self._sweeper is not None:
             self._sweeper.cancel()
         self._metadata.remove_listener(self)
+        self._accumulator.disconnect()
 
 
 class _Refusing(dict[str, Append]):
