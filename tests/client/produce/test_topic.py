@@ -169,22 +169,6 @@ def test_a_flush_does_not_wait_for_records_that_were_given_up(rig: Rig) -> None:
         assert receipt.error is rig.topic.failure is error
 
 
-def test_a_forgotten_topic_holds_records_again_and_keeps_its_partitions(rig: Rig) -> None:
-    rig.topic.on_metadata(view(1, 1))
-    recbufs = list(rig.topic.recbufs)
-    appender = rig.topic.appender
-    assert appender is not None
-    rig.topic.forget()
-    held = rig.topic.held.append(None, b"held", None, 2)
-    late = appender.append(None, b"late", None, 1)
-    assert (held.partition, late.partition) == (-1, 1)
-    assert rig.topic.is_busy
-    rig.topic.on_metadata(view(2, 2, 2))
-    assert held.partition == 2
-    assert rig.topic.recbufs[:2] == recbufs
-    assert rig.leaders() == [2, 2, 2]
-
-
 def test_when_it_was_used_is_when_its_last_batch_was_opened(rig: Rig) -> None:
     rig.topic.asked_at = 5.0
     assert (rig.topic.used_at, rig.topic.is_busy) == (5.0, False)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AbstractContextManager, ExitStack, aclosing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -75,12 +75,17 @@ class Handover:
         self,
         columns: ColumnsProducer,
         known: Known,
+        kept: Callable[[str], AbstractContextManager[None]],
         partition: int | None = None,
         timestamp: int | None = None,
     ) -> None:
-        """Partition and timestamp are for the rows that have none of their own."""
+        """`kept(topic)` lasts as long as the topic must not be forgotten.
+
+        Partition and timestamp are for the rows that have none of their own.
+        """
         self._columns = columns
         self._known = known
+        self._kept = kept
         self._partition = partition
         self._timestamp = timestamp
         self._receipts: dict[str, BatchDelivery] = {}
@@ -127,18 +132,22 @@ class Handover:
             raise
         return self.complete()
 
-    async def append(self, tables: Iterable[OpenTable]) -> None:
+    async def append(self, tables: Sequence[OpenTable]) -> None:
         """Looks at every row of them all, then puts them into the buffer."""
-        looked_at = [(table, await self._look_at(table)) for table in tables]
-        for table, slices in looked_at:
-            receipt = self._receipts[table.topic]
-            try:
-                await self._columns.send(
-                    table, slices, receipt, self._known, self._partition, self._timestamp
-                )
-            except Exception as error:
-                _add_topic(error, table.topic)
-                raise
+        with ExitStack() as kept:
+            for table in tables:
+                kept.enter_context(self._kept(table.topic))
+            looked_at = [(table, await self._look_at(table)) for table in tables]
+            for table, slices in looked_at:
+                await self._send(table, slices)
+
+    async def _send(self, table: OpenTable, slices: list[Slice]) -> None:
+        receipt = self._receipts[table.topic]
+        try:
+            await self._columns.send(table, slices, receipt, self._known, self._partition, self._timestamp)
+        except Exception as error:
+            _add_topic(error, table.topic)
+            raise
 
     async def _look_at(self, table: OpenTable) -> list[Slice]:
         try:

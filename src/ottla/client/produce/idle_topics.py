@@ -12,14 +12,17 @@ from ottla.runtime import Clock, Timer
 
 
 class IdleTopics:
-    """Calls `forget(topic)` for topics that are asked for, and have been idle for `most` seconds."""
+    """Calls `forget(topic)` for topics that are asked for, and have been idle for `most` seconds.
+
+    Where that is False, because something came in that moment, the topic counts as used now.
+    """
 
     def __init__(
         self,
         clock: Clock,
         most: float,
         topics: Mapping[str, TopicProducer],
-        forget: Callable[[TopicProducer], None],
+        forget: Callable[[TopicProducer], bool],
     ) -> None:
         self._clock = clock
         self._most = most
@@ -45,8 +48,10 @@ class IdleTopics:
                 continue
             idle_at = now + self._most if topic.is_busy else topic.used_at + self._most
             if idle_at <= now:
-                self._forget(topic)
-            elif next_look is None or idle_at < next_look:
+                if self._forget(topic):
+                    continue
+                idle_at = now + self._most
+            if next_look is None or idle_at < next_look:
                 next_look = idle_at
         if next_look is not None:
             self._timer = self._clock.call_later(next_look - now, self._look)

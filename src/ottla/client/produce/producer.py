@@ -32,6 +32,7 @@ from ottla.client.produce.noted import Noted
 from ottla.client.produce.outcomes import Outcomes
 from ottla.client.produce.producer_id import ProducerIds
 from ottla.client.produce.recbuf import RecBuf
+from ottla.client.produce.recbufs import RecBufs
 from ottla.client.produce.record_path import Append, NoRoom, RecordPath
 from ottla.client.produce.schedule import DrainSchedule
 from ottla.client.produce.settings import ProduceSettings
@@ -45,7 +46,7 @@ from ottla.hooks import Hooks, ProducerInterceptor
 from ottla.runtime import Runtime, SystemClock, Timer
 from ottla.serde.calls import Serialize
 from ottla.wire.batches import BATCH_OVERHEAD
-from ottla.wire.records import Accumulator, BufferFull, Delivery, NoSuchPartition, RecordBuffer
+from ottla.wire.records import Accumulator, BufferFull, BufferRetired, Delivery, NoSuchPartition
 
 _logger = logging.getLogger("ottla.client.produce.producer")
 
@@ -86,7 +87,6 @@ class Producer:
         self._noted = Noted(self._clock, settings.linger)
         self.new = self._noted.new
         self._accumulator = self._new_accumulator(config, wait)
-        self._recbufs: dict[RecordBuffer, RecBuf] = {}
         self._topics: dict[str, TopicProducer] = {}
         self._sinks: dict[int, Sink] = {}
         self._outcomes = Outcomes(hooks, self._clock)
@@ -95,6 +95,8 @@ class Producer:
         ids = ProducerIds(
             brokers, tasks, self._clock, settings.backoff, on_loaded=self._drain_all, on_fatal=self.fail_all
         )
+        self._partitions = RecBufs(settings, self._accumulator, ids)
+        self._recbufs = self._partitions.by_buffer
         self._sink_parts = SinkParts(
             settings, runtime, brokers, metadata, tasks, ids, self._schedule, self._outcomes, latency
         )
@@ -102,7 +104,7 @@ class Producer:
             self._accumulator,
             latency,
             self._new_partitioner,
-            self._recbuf,
+            self._partitions.get,
             self._sink,
             self._schedule.consider,
             self._outcomes.count_failed,
@@ -125,7 +127,7 @@ class Producer:
             lambda topic: metadata.fresh([topic], max_age=0),
             wait,
         )
-        self.handover = partial(Handover, self._columns, self._known)
+        self.handover = partial(Handover, self._columns, self._known, self._partitions.kept)
         self._idle = IdleTopics(self._clock, settings.max_idle, self._topics, self._forget)
         self._is_called = False
         self._sweeper: Timer | None = None
@@ -165,26 +167,31 @@ class Producer:
         timestamp: int | None = None,
     ) -> Delivery:
         """Appends one record and gives its receipt. Never waits: NoRoom says that there is none, and how to go on."""
-        try:
-            append = self._entries[topic]
-        except KeyError:
-            append = self._entry(topic)
-        try:
-            delivery = append(key, value, headers, partition, timestamp)
-        except BufferFull as full:
-            if not self._outcomes.is_space_wanted:
-                self._call(self._hurry_all)
-            elif self.new:
-                # A batch may have become full before there was no room.
-                self.tell()
-            if isinstance(full, NoRoom):
+        while True:
+            try:
+                append = self._entries[topic]
+            except KeyError:
+                append = self._entry(topic)
+            try:
+                delivery = append(key, value, headers, partition, timestamp)
+                break
+            except BufferRetired:
+                # The loop has forgotten the topic since: again, until it is done with that.
+                continue
+            except BufferFull as full:
+                if not self._outcomes.is_space_wanted:
+                    self._call(self._hurry_all)
+                elif self.new:
+                    # A batch may have become full before there was no room.
+                    self.tell()
+                if isinstance(full, NoRoom):
+                    raise
+                again = partial(self.produce, topic, value, key, headers, partition, timestamp)
+                raise NoRoom(full, again) from None
+            except NoSuchPartition:
+                # Partitions may have been added; for the next record, as this one was for what is known.
+                self._call(partial(self._metadata.refresh, f"a partition of {topic} is not known"))
                 raise
-            again = partial(self.produce, topic, value, key, headers, partition, timestamp)
-            raise NoRoom(full, again) from None
-        except NoSuchPartition:
-            # Partitions may have been added; for the next record, as this one was for what is known.
-            self._call(partial(self._metadata.refresh, f"a partition of {topic} is not known"))
-            raise
         if self.new:
             self.tell()
         return delivery
@@ -219,7 +226,7 @@ class Producer:
             # In this order, or Ctrl-C between the two would leave a topic that nobody asks for.
             self._call(partial(self._ask_for, topic))
             self._appends.setdefault(topic, known.held.append)
-            if known.failure is not None:
+            if known.failure is not None or known.is_forgotten:
                 # The loop was faster: whoever comes next begins anew.
                 self._appends.pop(topic, None)
         return known
@@ -324,8 +331,6 @@ class Producer:
             if recbuf is not None:
                 # While somebody waits for room, nothing lingers.
                 recbuf.is_hurried = recbuf.is_hurried or self._outcomes.is_space_wanted
-                # For a thread that did not notice in time that the topic was forgotten.
-                self._ask_for(recbuf.topic)
                 yield recbuf
 
     def _ask_for(self, topic: str) -> None:
@@ -392,26 +397,17 @@ class Producer:
             topic, batch_size=self._settings.max_batch_bytes, random=self._runtime.random
         )
 
-    def _forget(self, topic: TopicProducer) -> None:
-        """Nothing has been produced to it for long: whoever does next asks for it again."""
-        topic.forget()
+    def _forget(self, topic: TopicProducer) -> bool:
+        """Nothing has been produced to it for long: whoever does next begins anew. False if somebody is about to."""
+        if not self._partitions.let_go(topic):
+            return False
+        # In this order: a thread may be inside `_open`.
+        topic.is_forgotten = True
+        del self._topics[topic.name]
         self._appends.pop(topic.name, None)
         self._entries.pop(topic.name, None)
         self._metadata.untrack(topic.name)
-
-    def _recbuf(self, topic: str, number: int) -> RecBuf:
-        """The partition's own, also when its topic was given up in between: its sequences go on."""
-        settings = self._settings
-        buffer = self._accumulator.buffer(topic, number)
-        recbuf = self._recbufs.get(buffer)
-        if recbuf is None:
-            recbuf = self._recbufs[buffer] = RecBuf(
-                buffer,
-                linger=settings.linger,
-                max_in_flight=settings.max_in_flight,
-                is_idempotent=settings.is_idempotent,
-            )
-        return recbuf
+        return True
 
     # Giving up
 

@@ -48,7 +48,7 @@ def next_sequence(sequence: int, count: int) -> int:
 
 
 class ProducerIds:
-    """The producer's id; `current` is None until a broker has given one out.
+    """The producer's id; `current`, which a partition begins with, is None until a broker has given one out.
 
     `on_loaded()` is called when there is one, `on_fatal(error)` when no broker will ever give one. What passes, such
     as a broker that is down, is tried again with back-off for as long as somebody wants an id.
@@ -80,6 +80,15 @@ class ProducerIds:
         if self.current is None and not self._is_loading:
             self._is_loading = True
             self._tasks.spawn(self._load(), "load the producer id")
+
+    def leave(self, used: ProducerIdentity | None, retired_id: int | None) -> None:
+        """A partition is forgotten that `used` this, or may not use that id: `current` is new to it afterwards."""
+        if self.current is None:
+            return
+        if self.current.producer_id == retired_id:
+            self.current = None
+        elif used is not None and used.producer_id == self.current.producer_id and used >= self.current:
+            self.current = used.bumped()
 
     async def _load(self) -> None:
         attempt = 0

@@ -13,7 +13,7 @@ from typing import Any
 
 from ottla.hooks import Hooks, ProducerInterceptor, ProducerRecord, overrides
 from ottla.serde.calls import Serialize
-from ottla.wire.records import BufferFull, Delivery
+from ottla.wire.records import BufferFull, BufferRetired, Delivery
 
 _logger = logging.getLogger("ottla.client.produce.producer")
 
@@ -98,7 +98,7 @@ class RecordPath:
     ) -> Delivery:
         """A record that is serialized already."""
         try:
-            delivery = self._find(topic)(key, value, headers or None, partition, timestamp)
+            delivery = self._place(topic, key, value, headers or None, partition, timestamp)
         except BufferFull as full:
             again = partial(self.append, topic, key, value, headers, partition, timestamp)
             raise NoRoom(full, again) from None
@@ -108,6 +108,14 @@ class RecordPath:
         if self._receivers:
             delivery.add_done_callback(self._acknowledged)
         return delivery
+
+    def _place(self, topic: str, *record: Any) -> Delivery:
+        while True:
+            try:
+                return self._find(topic)(*record)
+            except BufferRetired:
+                # The loop has forgotten the topic since: again, until it is done with that.
+                continue
 
     def produce_row(self, topic: str, row: ProducerRecord) -> Delivery:
         """A row of a table: its columns are bytes, so serializers have nothing to do."""

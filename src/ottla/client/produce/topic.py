@@ -78,6 +78,8 @@ class TopicProducer:
         self.last_error: BrokerError | None = None
         self.failure: BaseException | None = None
         """Why what was held has been given up; who produces next begins with another TopicProducer."""
+        self.is_forgotten = False
+        """Nothing was produced to it for long, and its RecBufs were let go; another TopicProducer, as above."""
         self._parts = parts
         self._seen: TopicView | None = None
         self._unknown_loads = 0
@@ -148,16 +150,6 @@ class TopicProducer:
     def used_at(self) -> float:
         """When something was last produced to it, as far as batches tell: when the last of them was opened."""
         return max([self.asked_at, *(recbuf.used_at for recbuf in self.recbufs)])
-
-    def forget(self) -> None:
-        """What it is like may change from now on: records that come are held again, until that is known.
-
-        The RecBufs stay, with their sequences; and a thread that still appends the old way finds them.
-        """
-        self.is_asked_for = False
-        self.held = HeldRecords(self._parts.accumulator, self.name)
-        self.appender = None
-        self._seen = None
 
     def flush(self, flush: Flush) -> None:
         """Everything that is here goes out at once, and `flush` waits for it."""
