@@ -27,7 +27,6 @@ def begin(log: Log, producer_id: int, sequence: int = 0, count: int = 1) -> int:
 
 
 def test_without_transactions_everything_is_stable() -> None:
-    assert OpenTransactions().last_stable_offset(17) == 17
     assert OpenTransactions().first_undecided_offset is None
 
 
@@ -36,19 +35,22 @@ def test_the_oldest_open_transaction_holds_back_what_is_stable() -> None:
     opened.begin(1, 5)
     opened.begin(2, 8)
     assert opened.first_undecided_offset == 5
-    assert opened.last_stable_offset(20) == 5
-    assert opened.last_stable_offset(3) == 3
     opened.complete(Completed(1, 5, 9))
-    assert opened.last_stable_offset(20) == 8
+    assert opened.first_undecided_offset == 8
 
 
-def test_a_marker_that_is_not_replicated_decides_nothing_yet() -> None:
+def test_nothing_is_kept_of_transactions_that_are_complete() -> None:
     opened = OpenTransactions()
-    opened.begin(1, 5)
-    opened.complete(Completed(1, 5, 9))
+    empty = sizes(opened)
+    for offset in range(100):
+        opened.begin(1, offset)
+        opened.complete(Completed(1, offset, offset))
     assert opened.first_undecided_offset is None
-    assert opened.last_stable_offset(9) == 5
-    assert opened.last_stable_offset(10) == 10
+    assert sizes(opened) == empty
+
+
+def sizes(opened: OpenTransactions) -> dict[str, int]:
+    return {name: len(kept) for name, kept in vars(opened).items()}
 
 
 def test_a_marker_is_read() -> None:
@@ -123,11 +125,12 @@ def test_committed_transactions_are_not_reported_and_aborted_ones_are() -> None:
     begin(log, 1)  # 0
     begin(log, 2)  # 1
     append(log, make_batch())  # 2
-    assert (log.first_unstable_offset, log.last_stable_offset(3)) == (0, 0)
+    unstable = [log.first_unstable_offset]
     append_marker(log, ControlType.COMMIT, 1)  # 3
-    assert (log.first_unstable_offset, log.last_stable_offset(4)) == (1, 1)
+    unstable.append(log.first_unstable_offset)
     append_marker(log, ControlType.ABORT, 2)  # 4
-    assert (log.first_unstable_offset, log.last_stable_offset(5)) == (None, 5)
+    unstable.append(log.first_unstable_offset)
+    assert unstable == [0, 1, None]
     assert log.aborted(0, 5) == [(2, 1)]
     assert log.aborted(0, 1) == []
     assert log.aborted(4, 5) == [(2, 1)]
@@ -157,4 +160,4 @@ def test_what_is_stable_is_never_before_the_start_of_the_log() -> None:
     begin(log, 1)
     append(log, make_batch())
     log.delete_records(2)
-    assert (log.first_unstable_offset, log.last_stable_offset(2)) == (2, 2)
+    assert log.first_unstable_offset == 2

@@ -10,10 +10,11 @@ import pytest
 from ottla.broker import faults
 from ottla.client.consume.cursor import State
 from ottla.client.topic_partition import TopicPartition
+from ottla.errors import ApiTimeoutError, UnsupportedApiError
 from ottla.wire.batches import ControlType, PlainRecord, encode_batch
 from tests.broker.log.support import append_marker
 from tests.client.consume.consuming import consuming, numbered, read, values
-from tests.client.worlds import Body, World
+from tests.client.worlds import Body, World, in_simulation
 
 Run = Callable[[Body], object]
 ORDERS = TopicPartition("orders", 0)
@@ -141,3 +142,34 @@ def test_closes_at_once_while_a_broker_does_not_answer(run: Run, api: str) -> No
             assert world.runtime.clock.monotonic() - before < 2
 
     run(body)
+
+
+def test_who_gives_up_waiting_for_a_position_leaves_nothing_behind(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with (
+            world.cluster(topics={"orders": 1}) as cluster,
+            consuming(world, cluster, "orders", start="earliest") as consumer,
+        ):
+            for _ in range(5):
+                with pytest.raises(ApiTimeoutError):
+                    await consumer.position(TopicPartition("orders", 7), timeout=0.01)
+            assert not consumer._session._watchers
+
+    run(body)
+
+
+def test_a_broker_that_cannot_be_fetched_from_is_reported_once_until_the_reader_has_heard_of_it() -> None:
+    async def body(world: World) -> None:
+        async with (
+            # The client speaks none of these.
+            world.cluster(topics={"orders": 1}, max_versions={"Fetch": 3}) as cluster,
+            consuming(world, cluster, "orders", start="earliest") as consumer,
+        ):
+            for _ in range(2):
+                # Long enough for many tries, each after a back-off.
+                await world.runtime.clock.sleep(60)
+                assert len(consumer.queue) == 1
+                with pytest.raises(UnsupportedApiError):
+                    await consumer.poll(timeout=1)
+
+    in_simulation(body)

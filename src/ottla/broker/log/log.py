@@ -332,11 +332,6 @@ class Log:
         first = self.producers.transactions.first_undecided_offset
         return None if first is None else max(first, self.log_start_offset)
 
-    def last_stable_offset(self, high_watermark: int) -> int:
-        """Up to where the outcome of every transaction is known, and on all replicas in sync."""
-        stable = self.producers.transactions.last_stable_offset(high_watermark)
-        return max(stable, self.log_start_offset)
-
     def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
         """The first record that is not older than `timestamp`."""
         self._check_usable()

@@ -45,12 +45,11 @@ def read_marker(data: Buffer) -> Marker | None:
 
 
 class OpenTransactions:
-    """The transactions without a marker, and those whose marker is not on all replicas yet."""
+    """The transactions without a marker: one that has it is decided, on all replicas (`Partition.high_watermark`)."""
 
     def __init__(self) -> None:
         # First offsets only ever grow, and a dict keeps the order of insertion: the oldest comes first.
         self._open: dict[int, int] = {}
-        self._unreplicated: dict[int, Completed] = {}
 
     def begin(self, producer_id: int, first_offset: int) -> None:
         self._open[first_offset] = producer_id
@@ -64,25 +63,13 @@ class OpenTransactions:
 
     def complete(self, completed: Completed) -> None:
         del self._open[completed.first_offset]
-        self._unreplicated[completed.first_offset] = completed
 
     @property
     def first_undecided_offset(self) -> int | None:
         return next(iter(self._open), None)
 
-    def last_stable_offset(self, high_watermark: int) -> int:
-        """The end of what is decided, on a partition that is replicated up to `high_watermark`."""
-        if not self._open and not self._unreplicated:
-            return high_watermark
-        for first_offset, completed in list(self._unreplicated.items()):
-            if completed.last_offset < high_watermark:
-                del self._unreplicated[first_offset]
-        undecided = next(iter(self._open), high_watermark)
-        return min(high_watermark, undecided, *self._unreplicated)
-
     def clear(self) -> None:
         self._open.clear()
-        self._unreplicated.clear()
 
 
 class AbortedTransaction(NamedTuple):

@@ -81,7 +81,7 @@ class Session:
         self._sources: dict[int, Source] = {}
         self._placed: dict[TopicPartition, Source] = {}
         self._troubled_since: dict[TopicPartition, float] = {}
-        self._watchers: list[asyncio.Future[None]] = []
+        self._watchers: dict[asyncio.Future[None], None] = {}
         # What the reader holds against a partition outlives its cursor, and is there before it.
         self._generations: dict[TopicPartition, int] = {}
         self._paused: dict[TopicPartition, None] = {}
@@ -215,8 +215,11 @@ class Session:
     async def change(self) -> None:
         """Until a cursor has got an offset, or all is over."""
         watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._watchers.append(watcher)
-        await watcher
+        self._watchers[watcher] = None
+        try:
+            await watcher
+        finally:
+            self._watchers.pop(watcher, None)
 
     def loaded(self, cursor: Cursor) -> None:
         """A lookup has led to an offset."""
@@ -225,7 +228,7 @@ class Session:
         self._tell_watchers()
 
     def _tell_watchers(self) -> None:
-        watchers, self._watchers = self._watchers, []
+        watchers, self._watchers = self._watchers, {}
         for watcher in watchers:
             if not watcher.done():
                 watcher.set_result(None)

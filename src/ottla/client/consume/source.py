@@ -45,6 +45,8 @@ class Source:
         self._alarm = session.alarm()
         self._has_unread = False
         """An answer is in the queue that the reader has not begun."""
+        self._has_untold_failure = False
+        """An error is in the queue that the reader has not heard of: the next one would say the same."""
         self._failing_since: float | None = None
         self._failures = 0
         self._turn = 0
@@ -249,12 +251,17 @@ class Source:
         if self._failing_since is None:
             self._failing_since = now
         is_long = now - self._failing_since >= session.config.default_api_timeout_ms / 1000
-        if self.cursors and (is_long or isinstance(error, UnsupportedApiError)):
+        is_due = is_long or isinstance(error, UnsupportedApiError)
+        if self.cursors and is_due and not self._has_untold_failure:
             self._failing_since = now
-            session.raise_to_reader(error)
+            self._has_untold_failure = True
+            session.raise_to_reader(error, on_taken=self._told)
         delay = session.backoff.delay(self._failures)
         self._failures += 1
         await session.clock.sleep(delay)
+
+    def _told(self) -> None:
+        self._has_untold_failure = False
 
 
 def _is_buffered(cursor: Cursor, flight: int) -> bool:

@@ -29,9 +29,11 @@ class Coordinators:
 
     async def find(self, kind: CoordinatorType, keys: Sequence[str]) -> dict[str, int | KafkaError]:
         """The node id for each key, or what the broker said instead."""
-        wanted = [key for key in keys if (kind, key) not in self._known]
+        # Taken before anything is awaited: another call may forget one meanwhile.
+        known = {key: self._known[kind, key] for key in keys if (kind, key) in self._known}
+        wanted = [key for key in keys if key not in known]
         found = await self._look_up(kind, wanted) if wanted else {}
-        return {key: found[key] if key in found else self._known[kind, key] for key in keys}
+        return {key: known[key] if key in known else found[key] for key in keys}
 
     def forget(self, kind: CoordinatorType, key: str) -> None:
         """After it has said that it is not, or could not be reached."""
