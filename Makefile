@@ -13,10 +13,11 @@ WORKERS ?= auto
 FUZZ_FRAMES ?= 1000000
 FUZZ_CONNECTIONS ?= 20000
 CHAOS_SEEDS ?= 2000
+SOAK_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-kafka test-kafka-full chaos lint format stubs fuzz sanitize bench wheel demo clean
+.PHONY: help setup test test-kafka test-kafka-full chaos lint format stubs fuzz soak sanitize bench wheel demo clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
@@ -66,6 +67,9 @@ fuzz: $(STAMP) ## a million damaged frames and batches, and connections full of 
 	$(PY) -m tests.wire.fuzz --frames $(FUZZ_FRAMES)
 	$(PY) -m tests.native.record_fuzz --batches $(FUZZ_FRAMES)
 	$(PY) -m tests.broker.connection_fuzz --connections $(FUZZ_CONNECTIONS)
+
+soak: $(STAMP) ## ten minutes of clients that come and go, and nothing may grow (SOAK_SECONDS=N)
+	$(PY) -m tests.soak --seconds $(SOAK_SECONDS)
 
 sanitize: $(STAMP) ## the compiled core's tests and fuzzers under AddressSanitizer and UBSan
 	$(PY) -m tools.sanitize

@@ -16,6 +16,7 @@ BESIDE_THE_TREE = {
     "interop": "clients and brokers that nobody here wrote",
     "oracle": "slow, plain codecs that the fast ones are checked against",
     "records": "records and the batches they travel in, whichever codec reads them",
+    "soak": "what must not grow, however long it runs",
     "tools": "tools/ and the Makefile",
 }
 
