@@ -24,6 +24,9 @@ class Flush:
         """Whether nobody waits any more: it is done, or was given up."""
         return self.done.done()
 
+    async def wait(self) -> None:
+        await self.done
+
     def watch(self, batch: ProducerBatch) -> None:
         self.left += 1
         # Whoever flushes again and again, for a moment each time, must not leave traces in what cannot be sent.

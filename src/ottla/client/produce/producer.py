@@ -33,7 +33,7 @@ from ottla.client.produce.outcomes import Outcomes
 from ottla.client.produce.producer_id import ProducerIds
 from ottla.client.produce.recbuf import RecBuf
 from ottla.client.produce.recbufs import RecBufs
-from ottla.client.produce.record_path import Append, NoRoom, RecordPath
+from ottla.client.produce.record_path import Append, NoRoom, RecordPath, RefusingAppends
 from ottla.client.produce.schedule import DrainSchedule
 from ottla.client.produce.settings import ProduceSettings
 from ottla.client.produce.sink import Sink, SinkParts
@@ -529,7 +529,7 @@ class Producer:
             await flush.done
             return
         try:
-            await within(self._clock, timeout, _done(flush))
+            await within(self._clock, timeout, flush.wait())
         except TimeoutError:
             raise ApiTimeoutError(
                 f"flush waited {timeout:g} seconds, and {flush.left} batches are still under way; they are tried "
@@ -561,7 +561,7 @@ class Producer:
 
         self._is_closed = True
         self._wake = refuse
-        self._appends = self._entries = _Refusing(refuse)
+        self._appends = self._entries = RefusingAppends(refuse)
 
     def _end(self) -> None:
         self._is_ended = True
@@ -586,18 +586,3 @@ class Producer:
             self._sweeper.cancel()
         self._metadata.remove_listener(self)
         self._accumulator.disconnect()
-
-
-class _Refusing(dict[str, Append]):
-    """Instead of the ways to append to topics: there are none any more."""
-
-    def __init__(self, refuse: Append) -> None:
-        super().__init__()
-        self._refuse = refuse
-
-    def __missing__(self, topic: str) -> Append:
-        return self._refuse
-
-
-async def _done(flush: Flush) -> None:
-    await flush.done

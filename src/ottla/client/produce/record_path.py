@@ -21,6 +21,17 @@ Append = Callable[..., Delivery]
 """(key, value, headers, partition, timestamp) -> receipt; the key and the value are bytes."""
 
 
+class RefusingAppends(dict[str, Append]):
+    """Instead of the ways to append to topics: there are none any more."""
+
+    def __init__(self, refuse: Append) -> None:
+        super().__init__()
+        self._refuse = refuse
+
+    def __missing__(self, topic: str) -> Append:
+        return self._refuse
+
+
 class NoRoom(BufferFull):
     """There is no room for a record. `again` tries once more, with what interceptors and serializers have made."""
 
