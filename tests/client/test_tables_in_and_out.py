@@ -13,7 +13,7 @@ import pytest
 import ottla
 from ottla.broker import Cluster
 from ottla.client.consume.batch_readers import BatchReader
-from ottla.errors import ClientClosedError, UnknownTopicOrPartitionError
+from ottla.errors import ClientClosedError, OffsetOutOfRangeError
 from ottla.hooks import Hook
 
 polars = pytest.importorskip("polars")
@@ -171,18 +171,15 @@ def test_a_reader_that_was_asked_for_its_schema_still_has_its_rows(
 
 
 def test_the_text_of_an_error_survives_the_stream(cluster: Cluster) -> None:
-    with ottla.Client(
-        cluster.bootstrap, request_timeout_ms=200, default_api_timeout_ms=200, fetch_max_wait_ms=100
-    ) as kafka:
-        missing = ottla.TopicPartition("orders", 7)
-        reader = kafka.consume_batches(missing, start="earliest", stop="latest")
-        with pytest.raises(UnknownTopicOrPartitionError) as direct:
-            next(reader)
-        reader = kafka.consume_batches(missing, start="earliest", stop="latest")
+    cluster.seed("orders", VALUES)
+    beyond = {ottla.TopicPartition("orders", 0): 500}
+    with ottla.Client(cluster.bootstrap, auto_offset_reset="none") as kafka:
+        with pytest.raises(OffsetOutOfRangeError) as direct:
+            next(kafka.consume_batches(beyond))
         with pytest.raises((OSError, ValueError)) as through:
-            pyarrow.table(reader)
+            pyarrow.table(kafka.consume_batches(beyond))
         assert str(direct.value) in str(through.value)
-        assert "UnknownTopicOrPartitionError" in str(through.value)
+        assert "OffsetOutOfRangeError" in str(through.value)
 
 
 def test_it_goes_on_after_an_error_and_ends_for_good(cluster: Cluster, kafka: ottla.Client) -> None:

@@ -12,14 +12,15 @@ import ottla
 from ottla.broker import Cluster
 from ottla.broker.faults import delay, drop, error
 from ottla.client.partitioners import murmur2_partition
-from ottla.client.produce.batch_delivery import PartlySentError
-from ottla.errors import InvalidRecordError
+from ottla.client.produce.batch_delivery import BatchDelivery, PartlySentError
+from ottla.errors import BufferFullError, InvalidRecordError
 from ottla.spark import clients
 from ottla.spark.client_options import sink_config
-from ottla.spark.row_sender import SendError
+from ottla.spark.row_sender import SendError, _Sender
 from ottla.spark.sent_rows import Sent
-from ottla.spark.sink_columns import SinkRowError
-from tests.spark.sinks import numbered, rows, send, sink_options, values
+from ottla.spark.sink_columns import SinkColumns, SinkRowError
+from tests.client.produce.batches import batch_of
+from tests.spark.sinks import numbered, rows, schema_of, send, sink_options, values
 
 one_topic = pytest.mark.kafka_cluster(topics={"orders": 1})
 three_partitions = pytest.mark.kafka_cluster(topics={"orders": 3})
@@ -166,21 +167,36 @@ def test_a_row_that_is_too_large_is_refused_before_rows_of_other_topics_are_sent
     assert values(kafka, "one") == values(kafka, "two") == []
 
 
-@one_topic
-def test_rows_that_find_no_room_in_the_middle_of_a_batch_fail_the_task_with_what_was_sent(
-    kafka: Cluster,
+class BreaksOff:
+    """A client that hands over a part of what it is given; what becomes of that part is `fate`."""
+
+    def __init__(self, fate: BaseException | None) -> None:
+        self._fate = fate
+
+    def produce_batches(self, tables: object) -> object:
+        receipt = BatchDelivery("orders")
+        batch, _ = batch_of(2)
+        receipt.watch(batch)
+        receipt.complete()
+        if self._fate is not None:
+            batch.complete(-1, -1, self._fate)
+        reason = BufferFullError("waited for room", limit="buffer_memory")
+        raise PartlySentError({"orders": receipt}, reason) from reason
+
+
+@pytest.mark.parametrize(
+    ("fate", "message"),
+    [
+        (None, r"first 2 rows for orders .*: waited for room; .*kafka\.buffer\.memory"),
+        (InvalidRecordError("refused"), r"could not be written to topic orders: .*refused"),
+    ],
+)
+def test_rows_that_break_off_in_the_middle_are_told_with_what_was_sent_and_what_became_of_it(
+    kafka: Cluster, fate: BaseException | None, message: str
 ) -> None:
-    options = {"buffer_memory": "40000", "batch_size": "10000", "max_block_ms": "100"}
-    send(kafka, [rows(value=[b"known"])], "orders", **options)
-    kafka.faults.add("Produce", action=error("NOT_ENOUGH_REPLICAS"))
-    with pytest.raises(SendError, match=r"first \d+ rows for orders .*kafka\.buffer\.memory") as raised:
-        send(kafka, [rows(value=[bytes(2_000)] * 60)], "orders", **options)
-    assert isinstance(raised.value.__cause__, PartlySentError)
-    kafka.faults.clear()
-    # Nothing of it is left to be sent: the next attempt sends all of it again.
-    send(kafka, [rows(value=[b"after"])], "orders", **options)
-    assert values(kafka, "orders") == [b"known", b"after"]
-    clients.discard(sink_config(sink_options(kafka, **options).kafka))
+    sender = _Sender(BreaksOff(fate), SinkColumns.of(schema_of("value"), "orders"))  # type: ignore[arg-type]
+    with pytest.raises(SendError, match=message):
+        sender.send(rows(value=numbered(3)))
 
 
 @pytest.mark.kafka_cluster(topics={"orders": 1}, config={"message.max.bytes": "1000"})
