@@ -17,7 +17,7 @@ SOAK_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-kafka test-kafka-full chaos lint format stubs fuzz soak sanitize bench wheel demo clean
+.PHONY: help setup test test-kafka test-kafka-full chaos lint format stubs fuzz interleavings soak sanitize bench wheel demo clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
@@ -70,6 +70,9 @@ fuzz: $(STAMP) ## a million damaged frames and batches, and connections full of 
 
 soak: $(STAMP) ## ten minutes of clients that come and go, and nothing may grow (SOAK_SECONDS=N)
 	$(PY) -m tests.soak --seconds $(SOAK_SECONDS)
+
+interleavings: $(STAMP) ## every interleaving of the threads of the blocking client's driver, without a bound (a minute)
+	$(PY) -m tests.client.driver_scenarios
 
 sanitize: $(STAMP) ## the compiled core's tests and fuzzers under AddressSanitizer and UBSan
 	$(PY) -m tools.sanitize

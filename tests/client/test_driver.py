@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from types import FrameType
+from typing import Any
 
 import pytest
 
+import ottla.client.driver as driver_module
 from ottla.client.driver import Driver
 from ottla.errors import ClientClosedError
 
@@ -209,7 +214,7 @@ def test_a_coroutine_may_close_it(driver: Driver) -> None:
     assert driver.loop.is_closed()
 
 
-def test_a_callback_that_would_end_the_program_ends_nothing_in_the_background(
+def test_what_a_callback_raises_to_end_the_program_in_the_background_is_raised_by_the_next_call(
     driver: Driver, caplog: pytest.LogCaptureFixture
 ) -> None:
     ran = threading.Event()
@@ -221,12 +226,154 @@ def test_a_callback_that_would_end_the_program_ends_nothing_in_the_background(
         assert ran.wait(10)
 
     asyncio.run(main())
+    assert "the client's next call raises this" in caplog.text
+    with pytest.raises(SystemExit) as raised:
+        driver.call(thread())
+    assert raised.value.code == 3
     assert driver.call(thread()) is threading.current_thread()
-    assert "raised" in caplog.text
+
+
+def test_what_a_callback_raises_to_end_the_program_ends_the_call_that_runs_the_loop(driver: Driver) -> None:
+    cancelled: list[bool] = []
+    ran: list[bool] = []
+
+    async def forever() -> None:
+        driver.loop.call_soon(_exit)
+        driver.loop.call_soon(ran.append, True)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            # As what waits with a bound does: it needs the loop once more.
+            await asyncio.sleep(0)
+            cancelled.append(True)
+            raise
+
+    with pytest.raises(SystemExit):
+        driver.call(forever())
+    assert (cancelled, ran) == ([True], [True])
+    assert driver.call(thread()) is threading.current_thread()
+
+
+def test_what_is_to_end_the_program_does_not_keep_the_last_call_from_being_made() -> None:
+    driver = Driver("test")
+    ran = threading.Event()
+
+    async def main() -> None:
+        driver.post(_exit)
+        driver.post(ran.set)
+        assert ran.wait(10)
+
+    closed: list[bool] = []
+
+    async def last() -> None:
+        closed.append(True)
+
+    asyncio.run(main())
+    with pytest.raises(SystemExit):
+        driver.finish(last())
+    assert closed == [True]
+    assert driver.loop.is_closed()
+
+
+@pytest.mark.parametrize("raised", [SystemExit, KeyboardInterrupt, ValueError])
+def test_a_task_that_ends_the_program_while_everything_ends_keeps_nothing_from_ending(
+    raised: type[BaseException],
+) -> None:
+    driver = Driver("test")
+    ended: list[str] = []
+
+    async def stubborn() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise raised
+
+    async def gentle() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.append("gentle")
+
+    tasks = []
+
+    async def begin() -> None:
+        tasks.append(driver.loop.create_task(stubborn(), name="1"))
+        tasks.append(driver.loop.create_task(gentle(), name="2"))
+        await asyncio.sleep(0)
+
+    driver.call(begin())
+    if raised is ValueError:
+        driver.close()
+    else:
+        with pytest.raises(raised):
+            driver.close()
+    assert ended == ["gentle"]
+    assert driver.loop.is_closed()
 
 
 def _exit() -> None:
     raise SystemExit(3)
+
+
+# Ctrl-C
+
+
+def _later(driver: Driver) -> None:
+    driver.later(lambda: None)
+
+
+def _post(driver: Driver) -> None:
+    driver.post(lambda: None)
+
+
+def _call(driver: Driver) -> None:
+    work = asyncio.sleep(0)
+    try:
+        driver.call(work)
+    finally:
+        work.close()  # what is interrupted before anything is protected has not seen it
+
+
+@pytest.mark.parametrize("use", [_later, _post, _call])
+def test_ctrl_c_at_every_instruction_of_a_call_harms_nothing(
+    driver: Driver, use: Callable[[Driver], None]
+) -> None:
+    """Also between taking a lock and the block that gives it back."""
+    at = 0
+    while _interrupted_at(at, lambda: use(driver)):
+        at += 1
+        # In a thread of its own, which a lock that was left taken does not keep the test from ending.
+        other = threading.Thread(target=lambda: driver.call(thread()), daemon=True)
+        other.start()
+        other.join(10)
+        assert not other.is_alive(), f"after an interruption at instruction {at}"
+    assert at > 30
+
+
+def _interrupted_at(number: int, function: Callable[[], None]) -> bool:
+    """Raises SIGINT at an instruction of the driver's module; whether there are so many."""
+    left = number
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal left
+        if frame.f_code.co_filename != driver_module.__file__:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            left -= 1
+            if left == -1:
+                signal.raise_signal(signal.SIGINT)
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    with suppress(KeyboardInterrupt):
+        try:
+            function()
+        finally:
+            sys.settrace(before)
+    return left < 0
 
 
 def test_ctrl_c_ends_a_call_that_rides_along(driver: Driver) -> None:

@@ -248,10 +248,7 @@ class Client:
         """Delivers what is buffered, for at most `timeout` seconds, and ends everything."""
         if self._driver.is_over:
             return
-        try:
-            self._driver.call(self._client.close(timeout))
-        finally:
-            self._driver.close()
+        self._driver.finish(self._client.close(timeout))
 
     def forked(self) -> None:
         """In a forked child: every call raises a ForkedError; for produce, the AsyncClient in here sees to it."""

@@ -6,7 +6,11 @@ himself: a call that blocks runs it until its result is there, an append that ha
 moment. What is left, when nobody has called for `GRACE` seconds, is run by a background thread.
 
 Invariants: at most one thread runs the loop at any time, the one that holds `_turn`; whenever nobody does, the
-background thread begins within GRACE; and Ctrl-C ends the call it interrupts, never the middle of a callback.
+background thread begins within GRACE, so every release of `_turn` tells it if it waits for that; and Ctrl-C ends the
+call it interrupts, never the middle of a callback.
+
+What a callback raises to end the program (SystemExit, KeyboardInterrupt) ends the call that runs the loop. In the
+background thread it would end nothing: it is logged, and the next call of any thread raises it.
 """
 
 from __future__ import annotations
@@ -57,17 +61,21 @@ class Driver:
         self._has_heir = False
         self._ended = False
         self._forked = False
+        # What a callback has raised to end the program, in the background.
+        self._exit: BaseException | None = None
         self._thread = threading.Thread(target=self._background, name=name, daemon=True)
         self._thread.start()
 
     # Calls
 
-    def call(self, work: Coroutine[Any, Any, _T]) -> _T:
+    def call(self, work: Coroutine[Any, Any, _T], *, is_last: bool = False) -> _T:
         """The result of a coroutine; Ctrl-C cancels it."""
         # Around everything: a KeyboardInterrupt between taking a lock and noting that would leave it taken forever.
         with _CtrlC() as ctrl_c:
             try:
                 self.check()
+                if self._exit is not None and not is_last:
+                    self._raise_exit()
                 own_turn = self._take_turn()
             except BaseException:
                 work.close()
@@ -78,6 +86,13 @@ class Driver:
                 return self._run(work, ctrl_c)
             finally:
                 self._leave()
+
+    def finish(self, work: Coroutine[Any, Any, object]) -> None:
+        """The last call, and then the end: whatever a callback has raised before, both happen."""
+        try:
+            self.call(work, is_last=True)
+        finally:
+            self.close()
 
     def post(self, function: Callable[[], object]) -> None:
         """Has a function called on the loop, soon; from any thread, also from inside of the loop."""
@@ -91,21 +106,26 @@ class Driver:
                 self._go_round(function)
             finally:
                 self._leave()
+            if self._exit is not None:
+                self._raise_exit()
 
     def later(self, function: Callable[[], object]) -> None:
         """Has a function called by whoever runs the loop next, which is somebody within GRACE.
 
         For a reader that has got something: what is to be fetched behind it need not keep it from its user.
         """
-        self.check()
-        if not self._turn.acquire(blocking=False):
-            self._call_soon(function)
-            return
-        # Nobody runs the loop, so that nobody has to be woken.
-        try:
-            self.loop.call_soon(function)
-        finally:
-            self._turn.release()
+        with _CtrlC():
+            if not self._turn.acquire(blocking=False):
+                self.check()
+                self._call_soon(function)
+                return
+            # Nobody runs the loop, so that nobody has to be woken.
+            try:
+                self.check()
+                self.loop.call_soon(function)
+            finally:
+                # No visit: a reader that comes often would keep the background thread from what it leaves here.
+                self._leave(visits=0)
 
     def soon(self, function: Callable[[], object]) -> None:
         """Has a function called on the loop, for a finalizer: it may run anywhere, so this takes no lock.
@@ -129,6 +149,12 @@ class Driver:
             raise forked_error()
         if self._ended:
             raise ClientClosedError("the client is closed")
+
+    def _raise_exit(self) -> None:
+        with self._state:
+            error, self._exit = self._exit, None
+        if error is not None:
+            raise error
 
     def _check_outside(self) -> None:
         if asyncio._get_running_loop() is self.loop:
@@ -170,9 +196,9 @@ class Driver:
                 self._state.wait()
         return True
 
-    def _leave(self) -> None:
+    def _leave(self, visits: int = 1) -> None:
         with self._state:
-            self._visits += 1
+            self._visits += visits
             self._turn.release()
             # Not at each visit: while one follows the other, the background thread need not know.
             if self._background_sleeps or self._passengers:
@@ -182,10 +208,10 @@ class Driver:
         """Runs the loop while nobody else does, and ends it."""
         while self._wait_for_need():
             try:
-                self.loop.run_forever()
+                self._run_in_background()
             except BaseException:
-                # What a callback of the user raises to end the program, in a thread that cannot: the loop goes on.
-                _logger.exception("a callback on the client's loop raised")
+                # The loop's own, as nothing that a callback raises comes here: calls must find the turn all the same.
+                _logger.exception("the client's loop failed")
             with self._state:
                 self._background_runs = False
                 if self._has_heir:
@@ -195,7 +221,17 @@ class Driver:
                     self._turn.release()
         # Here, because whoever closes may be a coroutine, in whose thread no other loop can run.
         with self._turn:
-            _finish(self.loop)
+            self._finish()
+
+    def _run_in_background(self) -> None:
+        try:
+            self.loop.run_forever()
+        except (SystemExit, KeyboardInterrupt) as error:
+            _logger.exception(
+                "a callback on the client's loop ends the program: the client's next call raises this"
+            )
+            with self._state:
+                self._exit = self._exit or error
 
     def _wait_for_need(self) -> bool:
         """Until the loop is free and nobody has come for GRACE, or somebody waits for it; False at the end."""
@@ -220,18 +256,31 @@ class Driver:
     # Running it
 
     def _run(self, work: Coroutine[Any, Any, _T], ctrl_c: _CtrlC) -> _T:
+        # The client may have been closed since the call began, by a thread whose stop of the loop the background
+        # thread has taken for this one's.
+        if self._ended:
+            work.close()
+            raise ClientClosedError("the client is closed")
         task = self.loop.create_task(self._stopping(work))
         ctrl_c.ends(self.loop.stop, self.loop)
-        try:
-            while not task.done():
+        raised: BaseException | None = None
+        while not task.done():
+            try:
                 self.loop.run_forever()
-                if (ctrl_c.has_come or self._ended) and not task.done():
-                    task.cancel()
-        except BaseException:
-            task.cancel()
-            raise
-        finally:
-            work.close()  # it was never begun, if Ctrl-C was quick
+            except (SystemExit, KeyboardInterrupt) as error:
+                raised = raised or error
+            except BaseException:
+                task.cancel()
+                raise
+            if (raised is not None or ctrl_c.has_come or self._ended) and not task.done():
+                task.cancel()
+                # If it was never begun, `_stopping` stops nothing.
+                task.add_done_callback(self._stop)
+        work.close()  # it was never begun, if Ctrl-C was quick
+        if raised is not None:
+            if not task.cancelled():
+                task.exception()  # asyncio is not to tell that nobody has looked
+            raise raised
         return self._outcome(task)
 
     async def _stopping(self, work: Coroutine[Any, Any, _T]) -> _T:
@@ -240,6 +289,9 @@ class Driver:
             return await work
         finally:
             self.loop.stop()
+
+    def _stop(self, _: object) -> None:
+        self.loop.stop()
 
     def _outcome(self, done: asyncio.Task[_T] | Future[_T]) -> _T:
         try:
@@ -292,13 +344,27 @@ class Driver:
     def close(self) -> None:
         """Ends the loop; what is still on it is cancelled, and calls of other threads end. Once."""
         self._check_outside()
-        with self._state:
+        with _CtrlC(), self._state:
             if self.is_over:
                 return
             self._ended = True
             self._state.notify_all()
             self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
+        with _CtrlC():
+            if self._exit is not None:
+                self._raise_exit()
+
+    def _finish(self) -> None:
+        """What is left on the loop ends, whatever it raises."""
+        # Once round first: what was handed over last becomes a task by that, and a stop that is still to come is
+        # spent.
+        self.loop.call_soon(self.loop.stop)
+        self._run_in_background()
+        ending = self.loop.create_task(self._stopping(_end_all(self.loop)))
+        while not ending.done():
+            self._run_in_background()
+        self.loop.close()
 
     def forked(self) -> None:
         """This process is a copy: the loop's files are shared with the original and must not be touched."""
@@ -355,15 +421,13 @@ def _in_a_loop() -> bool:
     return asyncio._get_running_loop() is not None
 
 
-def _finish(loop: asyncio.AbstractEventLoop) -> None:
-    # Once round first: what was handed over last becomes a task by that, and a stop that is still to come is spent.
-    loop.call_soon(loop.stop)
-    loop.run_forever()
-    tasks = sorted(asyncio.all_tasks(loop), key=asyncio.Task.get_name)
+async def _end_all(loop: asyncio.AbstractEventLoop) -> None:
+    mine = asyncio.current_task()
+    tasks = sorted((task for task in asyncio.all_tasks(loop) if task is not mine), key=asyncio.Task.get_name)
     for task in tasks:
         task.cancel()
-    if tasks:
-        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-    loop.run_until_complete(loop.shutdown_default_executor())
-    loop.run_until_complete(loop.shutdown_asyncgens())
-    loop.close()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    # Threads that wait for tasks which were done before hear of that in the next round.
+    await asyncio.sleep(0)
+    await loop.shutdown_default_executor()
+    await loop.shutdown_asyncgens()
