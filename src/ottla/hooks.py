@@ -15,18 +15,21 @@ protocols.
 
 Not here: what is made of it (client/metrics.py, client/observers).
 
-Invariant: whatever a hook raises is logged and stays here. Hooks are called in the order in which they were given,
-on the client's loop; only `on_record_buffered` and `on_fetch_taken` are called by the thread that produces or reads.
+Invariant: whatever a hook raises is logged and stays here; what is to end the program (SystemExit, KeyboardInterrupt)
+goes to whoever runs the loop, when the client is done with what it is doing. Hooks are called in the order in which
+they were given, on the client's loop; only `on_record_buffered` and `on_fetch_taken` are called by the thread that
+produces or reads.
 """
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeVar
 
 __all__ = [
     "Acknowledgement",
@@ -246,10 +249,27 @@ def _teller(name: str, told: Sequence[Callable[..., object]]) -> Callable[..., N
         for each in told:
             try:
                 each(*args)
-            except Exception:
+            except (SystemExit, KeyboardInterrupt) as error:
+                raise_outside(error)
+            except BaseException:
                 logger.exception("the hook %s of %r failed; the client goes on", name, each)
 
     return tell
+
+
+def raise_outside(error: BaseException) -> None:
+    """What a user's code raises to end the program, in the middle of what the client does.
+
+    The loop that runs raises it between two of its callbacks; where none runs, the caller gets it.
+    """
+    loop = asyncio._get_running_loop()
+    if loop is None:
+        raise error
+    loop.call_soon(_raise, error)
+
+
+def _raise(error: BaseException) -> NoReturn:
+    raise error
 
 
 @dataclass(slots=True)

@@ -120,6 +120,37 @@ def test_a_loop_that_is_gone_is_not_woken(monkeypatch: pytest.MonkeyPatch) -> No
     assert unraisable == []
 
 
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+def test_a_callback_that_ends_the_program_ends_it_behind_the_others(kind: type[BaseException]) -> None:
+    """Without a loop for whoever completes the batch, else for who runs the loop; never in the middle."""
+    called: list[int] = []
+
+    def ends(_: object) -> None:
+        called.append(1)
+        raise kind
+
+    def asked() -> Any:
+        delivery, batch = one_record(accumulator())
+        delivery.add_done_callback(ends)
+        delivery.add_done_callback(lambda _: called.append(2))
+        return batch
+
+    batch = asked()
+    with pytest.raises(kind):
+        batch.complete(3)
+    assert called == [1, 2]
+    assert batch.completed
+
+    async def completes() -> None:
+        assert asked().complete(3)
+        called.append(3)
+
+    called.clear()
+    with pytest.raises(kind):
+        asyncio.run(completes())
+    assert called == [1, 2, 3]
+
+
 def test_without_a_loop_there_is_nothing_to_await_in() -> None:
     delivery, _ = one_record(accumulator())
     with pytest.raises(RuntimeError, match=r"no event loop is running in this thread: use result\(\)"):

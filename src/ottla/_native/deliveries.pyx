@@ -130,11 +130,14 @@ cdef class Outcome:
         return callbacks
 
     cdef int call_back(self, list entries, object batch) except -1:
+        cdef list exits = []
         for entry in entries:
             if entry[0] == WHOLE_BATCH:
-                tell(entry[2], batch)
+                tell(entry[2], batch, exits)
             else:
-                tell(entry[2], new_delivery(self, entry[0], entry[1]))
+                tell(entry[2], new_delivery(self, entry[0], entry[1]), exits)
+        if exits:
+            raise_outside(exits[0])
         return 0
 
     cdef int move_to_halves(self, Outcome first, Outcome second, int32_t split_at) except -1:
@@ -170,10 +173,27 @@ cdef class Outcome:
         return 0
 
 
-cdef void tell(object function, object what) noexcept:
+cdef void tell(object function, object what, list exits) noexcept:
     # One callback that raises must not keep the next from being called, nor disturb whoever learnt the outcome:
-    # without a way to pass errors on, they go to sys.unraisablehook.
-    function(what)
+    # without a way to pass errors on, they go to sys.unraisablehook. Not those that are to end the program: Cython
+    # would end it right here, in whatever thread this is, while others hold what the end of the program waits for.
+    try:
+        function(what)
+    except (SystemExit, KeyboardInterrupt) as error:
+        exits.append(error)
+
+
+cdef int raise_outside(object error) except -1:
+    """To the loop that runs here, between two of its callbacks; to the caller where there is none."""
+    loop = get_running_loop()
+    if loop is None:
+        raise error
+    loop.call_soon(raise_it, error)
+    return 0
+
+
+def raise_it(error):
+    raise error
 
 
 cdef Outcome place_of(Outcome outcome, int32_t *index):
@@ -326,12 +346,16 @@ cdef class Delivery:
 cdef object running_loop_or_none = None
 
 
-cdef object running_loop():
+cdef object get_running_loop():
     global running_loop_or_none
     if running_loop_or_none is None:
         from asyncio import _get_running_loop
         running_loop_or_none = _get_running_loop
-    loop = running_loop_or_none()
+    return running_loop_or_none()
+
+
+cdef object running_loop():
+    loop = get_running_loop()
     if loop is None:
         raise RuntimeError("no event loop is running in this thread: use result() to wait without one")
     return loop

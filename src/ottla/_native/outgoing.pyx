@@ -256,7 +256,7 @@ cdef class EncodedBatch:
         """What has become of the batch; calls who asked to be told. False if that was known already.
 
         Gives the batch's share of the budget back. Callbacks run here, one after the other; what they raise goes
-        to `sys.unraisablehook`.
+        to `sys.unraisablehook`, and what is to end the program to the loop that runs, or else to the caller.
         """
         cdef list callbacks = self.outcome.conclude(base_offset, log_append_time, error)
         if callbacks is None:

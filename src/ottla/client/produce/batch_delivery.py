@@ -6,10 +6,14 @@ It is filled by the loop; any thread may look. What it knows per partition are r
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Generator, Mapping
 
 from ottla.client.produce.batch import ProducerBatch
 from ottla.errors import KafkaError
+from ottla.hooks import raise_outside
+
+_logger = logging.getLogger("ottla.client.produce.producer")
 
 
 class BatchDelivery:
@@ -46,13 +50,13 @@ class BatchDelivery:
         return {partition: list(ranges) for partition, ranges in sorted(self._offsets.items())}
 
     def add_done_callback(self, function: Callable[[BatchDelivery], object]) -> None:
-        """Calls `function(delivery)` on the client's loop when all is done; at once if it is."""
-        if self.done():
-            function(self)
-            return
+        """Calls `function(delivery)` on the client's loop when all is done; at once if it is.
+
+        What it raises is logged.
+        """
         self._callbacks.append(function)
         if self.done() and function in self._callbacks:
-            # It became done in another thread meanwhile, which may or may not have seen the callback.
+            # It was, or became so in another thread meanwhile, which may or may not have seen the callback.
             self._call_back()
 
     def __await__(self) -> Generator[object, None, BatchDelivery]:
@@ -138,7 +142,17 @@ class BatchDelivery:
 
     def _call_back(self) -> None:
         while self._callbacks:
-            self._callbacks.pop(0)(self)
+            try:
+                function = self._callbacks.pop(0)
+            except IndexError:
+                return  # another thread was faster
+            try:
+                function(self)
+            except (SystemExit, KeyboardInterrupt) as error:
+                raise_outside(error)
+            except BaseException:
+                # The other callbacks, and the batches that came with this one's answer, must hear of it all the same.
+                _logger.exception("the callback %r for a table to %s failed", function, self.topic)
 
 
 class PartlySentError(KafkaError):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ottla.hooks import Hooks, ProducerInterceptor, ProducerRecord, overrides
+from ottla.hooks import Hooks, ProducerInterceptor, ProducerRecord, overrides, raise_outside
 from ottla.serde.calls import Serialize
 from ottla.wire.records import BufferFull, BufferRetired, Delivery
 
@@ -156,7 +156,9 @@ class RecordPath:
         for interceptor in self._receivers:
             try:
                 interceptor.on_acknowledgement(delivery)
-            except Exception:
+            except (SystemExit, KeyboardInterrupt) as error:
+                raise_outside(error)
+            except BaseException:
                 _logger.exception("the interceptor %r failed on an acknowledgement", interceptor)
 
 
