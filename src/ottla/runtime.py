@@ -14,6 +14,7 @@ import importlib
 import importlib.util
 import math
 import socket
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -32,9 +33,13 @@ __all__ = [
     "SystemRuntime",
     "Timer",
     "new_loop",
+    "this_thread",
 ]
 
 _T = TypeVar("_T")
+
+this_thread = threading.get_ident
+"""A number for the thread that asks."""
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 

@@ -517,7 +517,7 @@ def test_a_client_belongs_to_the_loop_that_it_was_first_used_on() -> None:
         other = ottla.AsyncClient(cluster.bootstrap)
         with asyncio.Runner() as runner:
             runner.run(uses(other))
-            with asyncio.Runner() as second, pytest.raises(RuntimeError, match="which is another one"):
+            with asyncio.Runner() as second, pytest.raises(RuntimeError, match="this is another one"):
                 second.run(uses(other))
             runner.run(other.close())
 

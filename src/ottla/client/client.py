@@ -32,7 +32,7 @@ from ottla.client.waiting import within
 from ottla.config import ClientConfig, ClientOptions
 from ottla.errors import BufferFullError, ClientClosedError, ConfigurationError, KafkaError
 from ottla.hooks import ConsumerInterceptor, Hook, Hooks, ProducerInterceptor
-from ottla.runtime import Runtime, SystemRuntime
+from ottla.runtime import Runtime, SystemRuntime, this_thread
 from ottla.serde import resolve_deserializer, resolve_serializer
 from ottla.wire import Message
 from ottla.wire.records import Delivery
@@ -133,7 +133,10 @@ class AsyncClient:
             delivery = await kafka.produce("orders", b"...", key=b"42", headers=[("trace", b"1")])
             print((await delivery).offset)
         """
-        parts = self._parts or self._running()
+        parts = self._parts
+        # What can be seen quickly; before Python 3.12, to ask for the running loop is a system call.
+        if parts is None or parts.home.thread != this_thread() or not parts.home.loop.is_running():
+            parts = self._running()
         try:
             return parts.producer.produce(topic, value, key, headers, partition, timestamp)
         except NoRoom as full:
@@ -296,7 +299,7 @@ class AsyncClient:
                 wait=self._wait,
             )
             self._left = finalize(self, _tell_of_lost_records, self._parts.producer)
-        self._parts.check_loop()
+        self._parts.home.check()
         return self._parts
 
     async def close(self, timeout: float = CLOSE_TIMEOUT) -> None:
@@ -304,6 +307,8 @@ class AsyncClient:
 
         A DeliveryError says that records failed since the last flush, or were given up now.
         """
+        if self._parts is not None and (self._ended is None or self._closing is not None):
+            self._parts.home.check()
         if self._closing is not None:
             # Whoever comes second is to find everything closed too; the outcome is the first one's.
             await asyncio.shield(self._closing)
@@ -312,7 +317,6 @@ class AsyncClient:
         self._ended = ClientClosedError("the client is closed")
         if self._parts is None:
             return
-        self._parts.check_loop()
         self._closing = asyncio.get_running_loop().create_future()
         self._forget_left()
         try:

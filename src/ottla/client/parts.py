@@ -11,7 +11,6 @@ Invariant: closing ends in bounded time, and each step of it is taken whatever b
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeAlias
@@ -21,6 +20,7 @@ from ottla.client.connections.brokers import Brokers
 from ottla.client.consume.consumer import AsyncConsumer
 from ottla.client.consume.fetch_queue import Failure
 from ottla.client.consume.subscription import Subscription
+from ottla.client.home_loop import HomeLoop
 from ottla.client.metadata import Metadata
 from ottla.client.metrics import Metrics
 from ottla.client.partitioners import Partitioner
@@ -57,7 +57,7 @@ class Parts:
         later: Wake | None,
         wait: Wait | None,
     ) -> None:
-        self._loop = asyncio.get_running_loop()  # a RuntimeError here is clearer than one of its parts
+        self.home = HomeLoop()  # a RuntimeError here is clearer than one of its parts
         self._config = config
         self._runtime = runtime
         self._later = later
@@ -102,15 +102,6 @@ class Parts:
         self.producer.crashed(failure)
         for consumer in self._consumers:
             consumer.queue.put(Failure(failure))
-
-    def check_loop(self) -> None:
-        """Raises on another loop than the one that everything here began on, where it would wait forever."""
-        if asyncio.get_running_loop() is not self._loop:
-            state = "which is closed" if self._loop.is_closed() else "which is another one"
-            raise RuntimeError(
-                f"this AsyncClient belongs to the event loop that it was first used on, {state}: make a client for "
-                "each loop, inside of it"
-            )
 
     def consumer(self, subscription: Subscription, **options: Any) -> AsyncConsumer:
         """A new consumer. The first one has lane 0, those beside it the lowest that is free."""

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from ottla.client.admin.results import Results, in_order
 from ottla.client.backoff import Backoff
 from ottla.client.deadline import Deadline
+from ottla.client.home_loop import HomeLoop
 from ottla.client.metadata import ClusterView, Metadata, TopicView
 from ottla.client.requests.requests import MISSING_TRIES, Requests, Shard
 from ottla.client.requests.sharding import in_newest_shape, route_of
@@ -27,13 +28,25 @@ class Subject:
     def __init__(
         self, requests: Requests, metadata: Metadata, config: ClientConfig, runtime: Runtime
     ) -> None:
-        self._requests = requests
-        self._metadata = metadata
+        self._home = HomeLoop()
+        self._on_loop = requests, metadata
         self._config = config
         self._runtime = runtime
         self._backoff = Backoff(
             config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000, runtime.random
         )
+
+    @property
+    def _requests(self) -> Requests:
+        """On the client's loop only: a call of another one would never return."""
+        self._home.check()
+        return self._on_loop[0]
+
+    @property
+    def _metadata(self) -> Metadata:
+        """On the client's loop only."""
+        self._home.check()
+        return self._on_loop[1]
 
     def _seconds(self, timeout: float | None) -> float:
         return self._config.default_api_timeout_ms / 1000 if timeout is None else timeout

@@ -28,6 +28,7 @@ from ottla.client.consume.reader import Reader
 from ottla.client.consume.session import Session
 from ottla.client.consume.starts import Place, Start, Stop, start_place, stop_place
 from ottla.client.consume.subscription import Subscription
+from ottla.client.home_loop import HomeLoop
 from ottla.client.topic_partition import TopicPartition
 from ottla.client.waiting import within
 from ottla.errors import (
@@ -302,6 +303,9 @@ class AsyncConsumer(Consumer):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self._home = HomeLoop()
+        # Of a blocking client, other threads call what is not awaited.
+        self._check_reader = self._home.check if options.get("wake") is None else _anywhere
         self._waiters: list[asyncio.Future[bool]] = []
         self.queue.on_ready = self._ready
 
@@ -309,6 +313,7 @@ class AsyncConsumer(Consumer):
 
     def __aiter__(self) -> AsyncIterator[Any]:
         """Every record; ends when all partitions have reached their `stop`, and goes on after an error."""
+        self._home.check()
         return Lasting(self._each)
 
     async def _each(self, ended: Callable[[], None]) -> AsyncGenerator[Any, None]:
@@ -333,6 +338,7 @@ class AsyncConsumer(Consumer):
 
         Empty after `timeout` seconds, and at the end.
         """
+        self._home.check()
         most = self.most(max_records)
         taken: list[Any] = []
         deadline = None if timeout is None else self._clock.monotonic() + timeout
@@ -355,10 +361,12 @@ class AsyncConsumer(Consumer):
 
     def batches(self) -> AsyncBatchReader:
         """Arrow columns, one batch for each part that was fetched; keys and values are raw."""
+        self._home.check()
         return AsyncBatchReader(self._each_batch)
 
     async def _each_batch(self, ended: Callable[[], None]) -> AsyncGenerator[pyarrow.RecordBatch, None]:
         try:
+            self._home.check()
             while (batch := self.reader.batch()) is not None or await self.more(None):
                 if batch is not None:
                     yield batch
@@ -366,6 +374,7 @@ class AsyncConsumer(Consumer):
             ended()
 
     async def _records(self, deadline: float | None) -> Iterator[Any] | None:
+        self._home.check()
         while (records := self.reader.records()) is None:
             if not await self.more(deadline):
                 return None
@@ -409,10 +418,37 @@ class AsyncConsumer(Consumer):
         for waiter in self._waiters:
             _set(waiter, True)
 
+    # What is not awaited, but goes on on the loop
+
+    def begin(self) -> None:
+        self._home.check()
+        super().begin()
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Gives nothing of them any more until `resume`; what is buffered is kept."""
+        self._check_reader()
+        super().pause(*partitions)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Gives what was paused again; all without arguments."""
+        self._check_reader()
+        super().resume(*partitions)
+
+    def seek(self, partition: TopicPartition, to: Start) -> None:
+        """Goes on elsewhere: an offset, "earliest", "latest", a datetime or a Timestamp."""
+        self._check_reader()
+        super().seek(partition, to)
+
+    def skip(self, error: DeserializationError | CorruptBatchError) -> None:
+        """Goes on behind the record, or the batch, that raised this."""
+        self._check_reader()
+        super().skip(error)
+
     # The end
 
     async def close(self) -> None:
         """Stops reading; whoever waits for a record gets a ClientClosedError."""
+        self._home.check()
         await self.end()
         self.reader.close()
 
@@ -430,6 +466,10 @@ class AsyncConsumer(Consumer):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def _anywhere() -> None:
+    pass
 
 
 def _set(waiter: asyncio.Future[bool], is_ready: bool) -> None:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Generator, Mapping
 
+from ottla.client.home_loop import HomeLoop
 from ottla.client.produce.batch import ProducerBatch
 from ottla.errors import KafkaError
 from ottla.hooks import raise_outside
@@ -35,6 +36,7 @@ class BatchDelivery:
         self._left = 1
         self._callbacks: list[Callable[[BatchDelivery], object]] = []
         self._wait = wait
+        self._home = HomeLoop()
 
     def done(self) -> bool:
         """Whether every row is delivered or has failed."""
@@ -61,6 +63,7 @@ class BatchDelivery:
 
     def __await__(self) -> Generator[object, None, BatchDelivery]:
         if not self.done():
+            self._home.check_running()
             loop = asyncio.get_running_loop()
             waiter: asyncio.Future[None] = loop.create_future()
             self.add_done_callback(lambda _: loop.call_soon_threadsafe(_wake, waiter))

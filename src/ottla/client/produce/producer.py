@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any, Final, NoReturn
 
 from ottla.client.connections.brokers import Brokers
+from ottla.client.home_loop import HomeLoop
 from ottla.client.metadata import ClusterView, Metadata, check_name
 from ottla.client.partitioners import LeaderLatency, Partitioner, TopicPartitioner
 from ottla.client.produce.answers import given_up_error
@@ -82,6 +83,7 @@ class Producer:
         self._clock = runtime.clock
         self._metadata = metadata
         self._wake = wake
+        self._home = HomeLoop()
         self._partitioner = partitioner
         self._settings = settings = ProduceSettings.of(config, runtime.random)
         self._noted = Noted(self._clock, settings.linger)
@@ -252,6 +254,11 @@ class Producer:
             raise
 
     def _on_urge(self, topic: str, partition: int) -> None:
+        if self._wake is None and asyncio._get_running_loop() is not self._home.loop:
+            # Somebody awaits a receipt on another loop: it comes only if this one is run, by another thread.
+            self._home.check_running()
+            self._home.loop.call_soon_threadsafe(self._hurry, topic, partition)
+            return
         self._call(partial(self._hurry, topic, partition))
 
     def on_space(self, callback: Callable[[], object]) -> None:

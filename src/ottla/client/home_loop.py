@@ -1,0 +1,42 @@
+"""The event loop that a client belongs to: the one that it is first used on, with everything that it makes.
+
+Whatever is awaited on another loop waits for callbacks that nobody runs, or that run in another thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NoReturn
+
+from ottla.runtime import this_thread
+
+
+class HomeLoop:
+    """The loop that runs where this is made; a RuntimeError where none does."""
+
+    __slots__ = ("loop", "thread")
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.thread = this_thread()
+        """Where it was last seen to run."""
+
+    def check(self) -> None:
+        """Raises on another loop, and without one."""
+        here = asyncio._get_running_loop()
+        if here is not self.loop:
+            self._refuse(here)
+        self.thread = this_thread()
+
+    def check_running(self) -> None:
+        """Raises if no thread runs the loop: what comes from there could be awaited forever."""
+        if not self.loop.is_running():
+            self._refuse(asyncio._get_running_loop())
+
+    def _refuse(self, here: asyncio.AbstractEventLoop | None) -> NoReturn:
+        state = ", which is closed," if self.loop.is_closed() else ""
+        place = "none is running here" if here is None else f"this is another one, {here!r}"
+        raise RuntimeError(
+            f"this AsyncClient belongs to the event loop that it was first used on, {self.loop!r}{state} "
+            f"and {place}: make a client for each loop, inside of the coroutine that runs on it"
+        )
