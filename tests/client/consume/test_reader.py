@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
 from ottla.client.consume.deserialized import Intercepted
-from ottla.client.consume.fetch_queue import Failure, FetchQueue
+from ottla.client.consume.fetch_queue import Failure, FetchQueue, Wake
 from ottla.client.consume.fetched import FetchedPartition
 from ottla.client.consume.reader import Reader
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import DataLossError
-from ottla.hooks import ConsumerInterceptor, Hooks
+from ottla.hooks import ConsumerInterceptor, Hook, Hooks
 from ottla.wire.batches import PlainRecord, encode_batch
 
 ORDERS = TopicPartition("orders", 0)
@@ -23,10 +23,10 @@ AUDIT = TopicPartition("audit", 0)
 class Reading:
     """A reader, what it is given, and a loop over it that can be left and entered again."""
 
-    def __init__(self, **options: Any) -> None:
-        self.queue = FetchQueue()
+    def __init__(self, *, wake: Wake | None = None, hooks: Iterable[object] = (), **options: Any) -> None:
+        self.queue = FetchQueue(wake)
         self.refetched: list[tuple[TopicPartition, int]] = []
-        self.reader = Reader(self.queue, Hooks([]), lambda: 0.0, self._refetch, **options)
+        self.reader = Reader(self.queue, Hooks(hooks), lambda: 0.0, self._refetch, **options)
 
     def _refetch(self, tp: TopicPartition, offset: int) -> None:
         self.refetched.append((tp, offset))
@@ -192,3 +192,37 @@ def test_positions_before_and_behind_empty_parts() -> None:
     reading.reader.seek(ORDERS, 6)
     assert reading.iterate() == []
     assert reading.reader.position(ORDERS) == 6
+
+
+def test_ctrl_c_while_the_loop_is_told_loses_nothing() -> None:
+    told: list[str] = []
+
+    def wake(function: Callable[[], None]) -> None:
+        told.append("told")
+        function()
+        if len(told) == 1:
+            raise KeyboardInterrupt
+
+    reading = Reading(wake=wake)
+    reading.put(ORDERS, 0, 2)
+    reading.put(ORDERS, 2, 2)
+    with pytest.raises(KeyboardInterrupt):
+        reading.iterate()
+    assert reading.iterate() == [("orders", offset) for offset in range(4)]
+    # Once for each answer.
+    assert told == ["told", "told"]
+
+
+def test_a_hook_that_ends_the_program_in_the_reader_loses_nothing() -> None:
+    class Ends(Hook):
+        def on_fetch_taken(self, fetched: object) -> None:
+            taken.append(fetched)
+            if len(taken) == 1:
+                raise SystemExit(3)
+
+    taken: list[object] = []
+    reading = Reading(hooks=[Ends()])
+    reading.put(ORDERS, 0, 2)
+    with pytest.raises(SystemExit):
+        reading.iterate()
+    assert reading.iterate() == [("orders", 0), ("orders", 1)]

@@ -136,7 +136,12 @@ class FetchQueue:
         elif isinstance(item, FetchedPartition) and isinstance(item.answer, Answer):
             tell = item.answer.begin()
         if tell is not None:
-            self._wake(tell)
+            try:
+                self._wake(tell)
+            except BaseException:
+                # Ctrl-C, when the loop has been told: whoever goes on behind it gets what it has not got now.
+                self._items.appendleft(item)
+                raise
         return item
 
     def wake(self, function: Callable[[], None]) -> None:

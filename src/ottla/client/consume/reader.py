@@ -267,7 +267,12 @@ class Reader:
         while (item := self._queue.take_nowait()) is not None:
             if item.tp is None or item.generation >= self.generation(item.tp):
                 if isinstance(item, FetchedPartition):
-                    self._tell_taken(item)
+                    try:
+                        self._tell_taken(item)
+                    except BaseException:
+                        # A hook ends the program; whoever prevents that gets the item all the same.
+                        self._resumed.appendleft(item)
+                        raise
                 return item
         return None
 

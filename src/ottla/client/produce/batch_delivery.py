@@ -36,7 +36,8 @@ class BatchDelivery:
         self._left = 1
         self._callbacks: list[Callable[[BatchDelivery], object]] = []
         self._wait = wait
-        self._home = HomeLoop()
+        # Made where no loop runs, it is completed by whoever made it.
+        self._home = HomeLoop() if asyncio._get_running_loop() is not None else None
 
     def done(self) -> bool:
         """Whether every row is delivered or has failed."""
@@ -63,7 +64,8 @@ class BatchDelivery:
 
     def __await__(self) -> Generator[object, None, BatchDelivery]:
         if not self.done():
-            self._home.check_running()
+            if self._home is not None:
+                self._home.check_running()
             loop = asyncio.get_running_loop()
             waiter: asyncio.Future[None] = loop.create_future()
             self.add_done_callback(lambda _: loop.call_soon_threadsafe(_wake, waiter))
