@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from ottla.errors import ClientClosedError
 from tests.client.driver_world import Scenario, Search, World, explore
@@ -119,6 +119,43 @@ def a_reader_and_a_producer(world: World) -> None:
     other.join()
     world.rest()
     assert sorted(world.events) == ["later", "post"]
+    driver.close()
+
+
+def a_produce_and_its_result(world: World) -> None:
+    """Another thread sends; the acknowledgement comes a while later, and this one waits for it."""
+    driver = world.new_driver()
+    receipt: asyncio.Future[str] = world.loop.create_future()
+
+    def sends() -> None:
+        world.loop.call_later(1, receipt.set_result, "stored")
+
+    async def result() -> str:
+        return await receipt
+
+    producer = world.thread(partial(driver.post, sends), "producer")
+    assert world.call(result()) == "stored"
+    producer.join()
+    world.rest()
+    driver.close()
+
+
+def inside_of_another_loop(world: World, work: Coroutine[Any, Any, Any]) -> Any:
+    """A coroutine that blocks: its thread cannot run a second loop."""
+    asyncio._set_running_loop(cast(asyncio.AbstractEventLoop, FOREIGN))
+    try:
+        return world.call(work)
+    finally:
+        asyncio._set_running_loop(None)
+
+
+FOREIGN: Final = "another loop"
+
+
+def a_coroutine_that_blocks(world: World) -> None:
+    driver = world.new_driver()
+    assert inside_of_another_loop(world, value(world, "main")) == "main"
+    world.rest()
     driver.close()
 
 
@@ -230,18 +267,26 @@ SCENARIOS: Final = {
     "callback calls back": Case(a_callback_calls_back),
     "callback ends the program": Case(a_callback_ends_the_program),
     "two callers": Case(two_callers, 2),
-    "caller and reader": Case(a_caller_and_a_reader, 2),
-    "reader and producer": Case(a_reader_and_a_producer, 2),
-    "finalizer": Case(a_finalizer, 2),
-    "close during a call": Case(closing(lambda world: world.call(value(world, "main"))), 2),
+    "caller and reader": Case(a_caller_and_a_reader, 1),
+    "reader and producer": Case(a_reader_and_a_producer, 1),
+    "produce and its result": Case(a_produce_and_its_result, 2),
+    "coroutine that blocks": Case(a_coroutine_that_blocks),
+    "finalizer": Case(a_finalizer, 1),
+    "close during a call": Case(closing(lambda world: world.call(value(world, "main"))), 1),
     "close during a call that waits": Case(closing(lambda world: world.call(forever(world))), 2),
-    "close during post": Case(closing(lambda world: world.driver.post(nothing)), 2),
+    "close during a coroutine that blocks": Case(
+        closing(lambda world: inside_of_another_loop(world, forever(world))), 1
+    ),
+    "close during post": Case(closing(lambda world: world.driver.post(nothing)), 1),
     "close during later": Case(closing(lambda world: world.driver.later(nothing)), 2),
     "two close": Case(closing(lambda world: world.driver.close())),
     "two callers and a closer": Case(two_callers_and_a_closer, 1),
     "ctrl-c in later": Case(interrupted(lambda world: world.driver.later(nothing)), ctrl_c=True),
     "ctrl-c in post": Case(interrupted(lambda world: world.driver.post(nothing)), ctrl_c=True),
     "ctrl-c in a call": Case(interrupted(lambda world: world.call(value(world, "main"))), ctrl_c=True),
+    "ctrl-c in a coroutine that blocks": Case(
+        interrupted(lambda world: inside_of_another_loop(world, value(world, "main"))), ctrl_c=True
+    ),
     "ctrl-c in close": Case(interrupted_close, ctrl_c=True),
 }
 
