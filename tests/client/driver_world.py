@@ -355,6 +355,7 @@ class World:
         if self.is_abandoned:
             raise Abandoned
         me = self.current
+        self._interrupted(me, step)
         me.step, me.can_go_on = step, can_go_on
         self._choose()
         if self.current is not me:
@@ -363,7 +364,6 @@ class World:
         if self.is_abandoned:
             raise Abandoned
         me.can_go_on = _always
-        self._interrupted(me)
 
     def _alive(self) -> list[Thread]:
         return [thread for thread in self.threads if not thread.is_over]
@@ -435,7 +435,9 @@ class World:
     def getsignal(self, number: int) -> Any:
         return self._handler
 
-    def _interrupted(self, me: Thread) -> None:
+    def _interrupted(self, me: Thread, step: str) -> None:
+        # A state of its own, unlike that in which it waits to be chosen.
+        me.step = f"is about to: {step}"
         if self._may_interrupt and me is self.threads[0] and self._choice(2):
             self._has_ctrl_c = self._may_interrupt = False
             self._note(f"{me.name} gets Ctrl-C")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.client.driver_scenarios import SCENARIOS, later_then_rest
+from tests.client.driver_scenarios import SCENARIOS
 from tests.client.driver_world import SOURCE, ScheduleError, Search, explore, replay
 
 
@@ -112,12 +112,14 @@ def test_a_planted_bug_is_found_and_its_schedule_repeats_it(name: str) -> None:
     assert str(again.value) == str(found.value)
 
 
-def test_a_known_state_leads_nowhere_new() -> None:
+@pytest.mark.parametrize("name", ["later", "ctrl-c in close"])
+def test_a_known_state_leads_nowhere_new(name: str) -> None:
     """The search that leaves known states out meets each state that the one through all runs meets."""
+    case = SCENARIOS[name]
     every: dict[Any, float] = {}
-    short = Search()
-    few = explore(later_then_rest, short)
-    many = explore(later_then_rest, Search(seen=Everything(every)))
+    short = Search(ctrl_c=case.ctrl_c)
+    few = explore(case.scenario, short)
+    many = explore(case.scenario, Search(ctrl_c=case.ctrl_c, seen=Everything(every)))
     assert short.seen is not None
     assert set(every) == set(short.seen)
     assert many > few
