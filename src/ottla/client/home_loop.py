@@ -6,6 +6,7 @@ Whatever is awaited on another loop waits for callbacks that nobody runs, or tha
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import NoReturn
 
 from ottla.runtime import this_thread
@@ -27,6 +28,14 @@ class HomeLoop:
         if here is not self.loop:
             self._refuse(here)
         self.thread = this_thread()
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Calls it on the loop: at once where that runs, soon from another one, as whoever awaits a receipt there."""
+        if asyncio._get_running_loop() is self.loop:
+            function()
+        else:
+            self.check_running()
+            self.loop.call_soon_threadsafe(function)
 
     def check_running(self) -> None:
         """Raises if no thread runs the loop: what comes from there could be awaited forever."""

@@ -82,8 +82,8 @@ class Producer:
         self._runtime = runtime
         self._clock = runtime.clock
         self._metadata = metadata
-        self._wake = wake
-        self._home = HomeLoop()
+        self._wake = wake or HomeLoop().call
+        self._has_threads = wake is not None
         self._partitioner = partitioner
         self._settings = settings = ProduceSettings.of(config, runtime.random)
         self._noted = Noted(self._clock, settings.linger)
@@ -143,7 +143,7 @@ class Producer:
     ) -> Accumulator:
         # The system's clock is read natively. Any other is a function; not for appending threads, where there is
         # no running loop to ask.
-        native = isinstance(self._clock, SystemClock) or self._wake is not None
+        native = isinstance(self._clock, SystemClock) or self._has_threads
         most = max(config.buffer_memory, BATCH_OVERHEAD + 1)
         return Accumulator(
             batch_size=max(min(config.max_batch_bytes, most), BATCH_OVERHEAD + 1),
@@ -234,10 +234,7 @@ class Producer:
         return known
 
     def _call(self, function: Callable[[], object]) -> None:
-        if self._wake is None:
-            function()
-        else:
-            self._wake(function)
+        self._wake(function)
 
     def tell(self) -> None:
         """Has the loop look at what is noted, unless it is about to."""
@@ -254,11 +251,6 @@ class Producer:
             raise
 
     def _on_urge(self, topic: str, partition: int) -> None:
-        if self._wake is None and asyncio._get_running_loop() is not self._home.loop:
-            # Somebody awaits a receipt on another loop: it comes only if this one is run, by another thread.
-            self._home.check_running()
-            self._home.loop.call_soon_threadsafe(self._hurry, topic, partition)
-            return
         self._call(partial(self._hurry, topic, partition))
 
     def on_space(self, callback: Callable[[], object]) -> None:
