@@ -80,7 +80,7 @@ def seen(log: Log) -> dict[str, Any]:
     """Everything that a reader, a producer or the next append could notice."""
     end = log.log_end_offset
     return {
-        "offsets": (log.log_start_offset, end, log.first_unstable_offset, log.last_stable_offset(end)),
+        "offsets": (log.log_start_offset, end, log.first_unstable_offset),
         "bytes": joined(log.read(log.log_start_offset, 1 << 30)),
         "size": log.size,
         "segments": [(part.base_offset, part.size, part.next_offset) for part in log.segments],
