@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
@@ -35,8 +36,8 @@ def made(**options: Any) -> ClientConfig:
             "it has to hold linger_ms=10 and request_timeout_ms=30000; it takes at least 30010",
         ),
         (
-            {"default_api_timeout_ms": 30_000},
-            {"default_api_timeout_ms": 29_999},
+            {"default_api_timeout_ms": 30_000, "request_timeout_ms": 30_000},
+            {"default_api_timeout_ms": 29_999, "request_timeout_ms": 30_000},
             "default_api_timeout_ms",
             "it has to hold request_timeout_ms=30000",
         ),
@@ -83,6 +84,36 @@ def test_options_that_contradict_each_other_are_refused(
 )
 def test_without_idempotence_its_rules_do_not_count(options: dict[str, Any]) -> None:
     made(enable_idempotence=False, **options)
+
+
+@pytest.mark.parametrize(
+    ("named", "following"),
+    [
+        ({"default_api_timeout_ms": 5_000}, {"request_timeout_ms": 5_000, "max_block_ms": 5_000}),
+        ({"default_api_timeout_ms": 400}, {"request_timeout_ms": 400, "fetch_max_wait_ms": 200}),
+        ({"default_api_timeout_ms": 90_000}, {"request_timeout_ms": 30_000, "max_block_ms": 60_000}),
+        ({"default_api_timeout_ms": 5_000, "request_timeout_ms": 1_000}, {"max_block_ms": 5_000}),
+        ({"default_api_timeout_ms": 5_000, "max_block_ms": 7_000}, {"request_timeout_ms": 5_000}),
+        ({"request_timeout_ms": 70_000}, {"default_api_timeout_ms": 70_000}),
+        ({"request_timeout_ms": 200_000}, {"default_api_timeout_ms": 200_000, "delivery_timeout_ms": 200_010}),
+        ({"request_timeout_ms": 100}, {"fetch_max_wait_ms": 50, "default_api_timeout_ms": 60_000}),
+    ],
+)
+def test_timeouts_that_are_not_named_follow_those_that_are(
+    named: dict[str, Any], following: dict[str, int]
+) -> None:
+    config = made(**named)
+    assert {name: getattr(config, name) for name in following} == following
+    assert {name: getattr(config, name) for name in named} == named
+
+
+def test_a_config_that_is_changed_follows_what_is_named_by_then() -> None:
+    hasty = made(default_api_timeout_ms=5_000)
+    assert hasty.replace(default_api_timeout_ms=50_000).request_timeout_ms == 30_000
+    assert made().replace(default_api_timeout_ms=5_000) == hasty
+    with pytest.raises(ConfigurationError, match="request_timeout_ms=30000"):
+        made(request_timeout_ms=30_000).replace(default_api_timeout_ms=5_000)
+    assert pickle.loads(pickle.dumps(hasty)).replace(default_api_timeout_ms=50_000).max_block_ms == 50_000
 
 
 def test_lingering_without_end_asks_no_more_of_the_delivery_timeout_than_it_can_be() -> None:

@@ -194,12 +194,17 @@ def test_what_the_java_client_adjusts_is_adjusted_with_a_warning(
         ({"retries": "0", "enable.idempotence": "true"}, "retries"),
         ({"max.in.flight.requests.per.connection": "6"}, "max_in_flight_requests_per_connection"),
         ({"request.timeout.ms": "30000", "delivery.timeout.ms": "100"}, "delivery_timeout_ms"),
-        ({"default.api.timeout.ms": "100"}, "default_api_timeout_ms"),
+        ({"default.api.timeout.ms": "100", "request.timeout.ms": "200"}, "default_api_timeout_ms"),
         ({"metadata.max.age.ms": "10", "metadata.min.age.ms": "20"}, "metadata_min_age_ms"),
     ],
 )
 def test_what_was_named_is_never_adjusted_but_refused(properties: dict[str, str], option: str) -> None:
     assert refusal(properties).option == option
+
+
+def test_a_shorter_api_timeout_alone_is_followed_by_the_request_timeout() -> None:
+    config = read({"default.api.timeout.ms": "5000"})
+    assert (config.default_api_timeout_ms, config.request_timeout_ms) == (5_000, 5_000)
 
 
 def written(folder: Path, text: str) -> Path:

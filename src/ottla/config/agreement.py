@@ -1,7 +1,11 @@
-"""What options may be together: each rule names the option to change and the one it has to agree with."""
+"""What options may be together: each rule names the option to change and the one it has to agree with.
+
+Timeouts that were not named do not contradict: they follow those that were, so that one of them is enough.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Set
 from typing import TYPE_CHECKING, Final
 
 from ottla.config.refusals import disagrees
@@ -18,6 +22,24 @@ MAX_IN_FLIGHT_WITH_IDEMPOTENCE: Final = 5
 def least_delivery_timeout_ms(linger_ms: int, request_timeout_ms: int) -> int:
     """What delivery_timeout_ms has to hold; no more than it can be, for those who linger without end."""
     return min(linger_ms + request_timeout_ms, INT32)
+
+
+def following(config: ClientConfig, named: Set[str]) -> Iterator[tuple[str, int]]:
+    """The timeouts that are not `named`, where another one asks for more or less than their default; one by one.
+
+    Each is to be set before the next is asked for.
+    """
+    if "request_timeout_ms" not in named and config.request_timeout_ms > config.default_api_timeout_ms:
+        yield "request_timeout_ms", config.default_api_timeout_ms
+    if "default_api_timeout_ms" not in named and config.default_api_timeout_ms < config.request_timeout_ms:
+        yield "default_api_timeout_ms", config.request_timeout_ms
+    if "max_block_ms" not in named and config.max_block_ms > config.default_api_timeout_ms:
+        yield "max_block_ms", config.default_api_timeout_ms
+    if "fetch_max_wait_ms" not in named and config.fetch_max_wait_ms >= config.request_timeout_ms:
+        yield "fetch_max_wait_ms", config.request_timeout_ms // 2
+    least = least_delivery_timeout_ms(config.linger_ms, config.request_timeout_ms)
+    if "delivery_timeout_ms" not in named and config.delivery_timeout_ms < least:
+        yield "delivery_timeout_ms", least
 
 
 def check_agreement(config: ClientConfig) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self
 
 from ottla.config.addresses import Address, parse_servers
-from ottla.config.agreement import check_agreement
+from ottla.config.agreement import check_agreement, following
 from ottla.config.java import logger, options_from
 from ottla.config.names import no_option
 from ottla.config.options import Option, option, options_of, required
@@ -53,6 +53,8 @@ class ClientConfig:
     )
     addresses: tuple[Address, ...] = field(init=False, compare=False)
     """`bootstrap_servers`, parsed."""
+    _named: frozenset[str] = field(init=False, compare=False)
+    """The options that were given, by whoever made this; some of the others follow them."""
 
     # Who the client is
     client_id: str = option("ottla", _TEXT, "The name that brokers log, and that quotas go by.")
@@ -89,7 +91,9 @@ class ClientConfig:
     reconnect_backoff_max_ms: int = option(1_000, _LONG, "How long to wait before connecting again, at most.")
 
     # Requests
-    request_timeout_ms: int = option(30_000, _INT, "How long a broker may take to answer one request.")
+    request_timeout_ms: int = option(
+        30_000, _INT, "How long a broker may take to answer one request; follows default_api_timeout_ms."
+    )
     default_api_timeout_ms: int = option(
         60_000, _INT, "How long a call may take in all, with its retries, if it does not say so itself."
     )
@@ -143,7 +147,9 @@ class ClientConfig:
         -1, Whole(1, off=-1), "How many records may wait to be delivered; -1 leaves it to memory.", ours=True
     )
     max_block_ms: int = option(
-        60_000, _LONG, "How long producing may wait for metadata or for buffer memory."
+        60_000,
+        _LONG,
+        "How long producing may wait for metadata or for buffer memory; follows default_api_timeout_ms.",
     )
     delivery_timeout_ms: int = option(
         120_000,
@@ -191,12 +197,16 @@ class ClientConfig:
     def __new__(cls, *args: object, **options: object) -> Self:
         """Answer a keyword that is no option better than the TypeError of __init__ would."""
         _check_names(options)
-        return object.__new__(cls)
+        made = object.__new__(cls)
+        object.__setattr__(made, "_named", frozenset(options))
+        return made
 
     def __post_init__(self) -> None:
         for name, each in OPTIONS.items():
             object.__setattr__(self, name, each.check(getattr(self, name)))
         object.__setattr__(self, "addresses", parse_servers(self.bootstrap_servers))
+        for name, follows in following(self, self._named):
+            object.__setattr__(self, name, follows)
         check_agreement(self)
 
     @classmethod
@@ -235,8 +245,8 @@ class ClientConfig:
 
     def replace(self, **changes: Any) -> Self:
         """A config with some options changed, checked as a new one is."""
-        _check_names(changes)
-        return replace(self, **changes)
+        named: dict[str, Any] = {name: getattr(self, name) for name in OPTIONS if name in self._named}
+        return type(self)(**{**named, **changes})
 
     @classmethod
     def describe(cls) -> list[Option]:
