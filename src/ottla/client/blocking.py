@@ -31,6 +31,7 @@ from ottla.client.partitioners import Partitioner
 from ottla.client.partitioners.function import PartitionFunction
 from ottla.client.produce.batch_delivery import BatchDelivery
 from ottla.client.produce.columns import Handover
+from ottla.client.produce.giving_up import still_under_way
 from ottla.client.produce.producer import Producer
 from ottla.client.produce.record_path import NoRoom
 from ottla.client.produce.tables import is_several
@@ -177,8 +178,14 @@ class Client:
         return self._driver.call(_called(self._client.abort_buffered))
 
     def _wait(self, delivery: Delivery, timeout: float | None) -> None:
-        """Until it is done or the time is up: the delivery sees which."""
+        """Until it is done or the time is up: the delivery sees which. An ApiTimeoutError if brokers are to blame."""
         self._driver.call(_outcome(self._client._runtime.clock, delivery, timeout))
+        if delivery.done():
+            return
+        why = self._driver.call(_called(lambda: self._client._running().metadata.failure()))
+        if why is not None:
+            late = f"what is for {delivery.topic} was not delivered within {timeout} s; it is still under way"
+            raise still_under_way(late, why)
 
     # Consuming
 

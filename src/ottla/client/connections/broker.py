@@ -10,7 +10,9 @@ else who waits. After `close` every waiter has an error, and no connection is op
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass, field
+from typing import Final
 
 from ottla.client.connections.connection import BrokerConnection
 from ottla.client.connections.purposes import Purpose, purpose_of
@@ -31,7 +33,12 @@ from ottla.hooks import Hooks
 from ottla.runtime import Runtime
 from ottla.wire import Message
 
+_log = logging.getLogger("ottla.client.connections")
+
 _Key = tuple[Purpose, int]
+
+_LONG: Final = 0.1
+"""Seconds without an answer after which that is a reason to be named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,8 @@ class Surroundings:
     """Every connection that is not gone yet, whether or not its broker still is one."""
     connecting: dict[asyncio.Task[None], None] = field(default_factory=dict)
     """Every attempt to connect that has not ended yet, given up or not."""
+    unreachable: dict[Address, None] = field(default_factory=dict)
+    """Where the last attempt failed, which has been logged; seeds and nodes may be the same broker."""
 
 
 @dataclass(slots=True)
@@ -72,13 +81,21 @@ class Broker:
         # Who waits for a back-off or a pause to end.
         self._sleepers: dict[asyncio.Future[None], None] = {}
         self._closed: KafkaError | None = None
+        self._failure: KafkaError | None = None
+        """Why the last attempt to connect has failed; None after one that has not."""
+        self._pending: dict[BrokerConnection, float] = {}
+        """Connections that are being set up, and since when."""
 
     def __str__(self) -> str:
         name = f"broker {self.node_id}" if self.node_id >= 0 else "bootstrap server"
-        return f"{name} ({Address(self.host, self.port)})"
+        return f"{name} ({self._address})"
 
     def __repr__(self) -> str:
         return f"<{self}>"
+
+    @property
+    def _address(self) -> Address:
+        return Address(self.host, self.port)
 
     @property
     def is_connected(self) -> bool:
@@ -89,6 +106,21 @@ class Broker:
     def is_failing(self) -> bool:
         """Whether the last attempt to connect failed."""
         return self._reconnecting.is_failing
+
+    def trouble(self, purpose: Purpose = Purpose.GENERAL) -> str | None:
+        """Why it does not answer, for whoever gives up waiting; None if nothing is known against it."""
+        if self._failure is not None:
+            return str(self._failure)
+        long_ago = (now := self._clock.monotonic()) - _LONG
+        for connection, since in self._pending.items():
+            if since <= long_ago:
+                what = "ApiVersions" if connection.was_connected else "the attempt to connect"
+                return f"{self} has not answered {what} for {now - since:.3g} s"
+        for (used_for, _), connection in self._open.items():
+            asked = connection.unanswered_since
+            if used_for is purpose and asked is not None and asked <= long_ago:
+                return f"{self} is connected, and has not answered for {now - asked:.3g} s"
+        return None
 
     # Asking
 
@@ -168,6 +200,7 @@ class Broker:
             self.node_id, purpose, shared.config, shared.runtime, shared.hooks, self._ended
         )
         shared.alive[connection] = None
+        self._pending[connection] = started
         try:
             await self._set_up(connection)
         except BaseException as error:
@@ -175,12 +208,26 @@ class Broker:
             if not connection.was_connected:
                 del shared.alive[connection]
             if isinstance(error, KafkaError):
-                self._reconnecting.failed(started, self._clock.monotonic())
-                self._tell_connect(started, error)
+                self._failed(started, error)
             raise
+        finally:
+            del self._pending[connection]
         self._reconnecting.succeeded()
+        self._failure = None
+        if self._address in shared.unreachable:
+            del shared.unreachable[self._address]
+            _log.info("%s can be reached again", self)
         self._tell_connect(started, None)
         return connection
+
+    def _failed(self, started: float, error: KafkaError) -> None:
+        self._reconnecting.failed(started, self._clock.monotonic())
+        self._failure = error
+        # Once for an outage: it is tried again and again, and each time would be a line.
+        level = logging.DEBUG if self._address in self._shared.unreachable else logging.WARNING
+        self._shared.unreachable[self._address] = None
+        _log.log(level, "%s; it is tried again", error)
+        self._tell_connect(started, error)
 
     async def _set_up(self, connection: BrokerConnection) -> None:
         """TCP, then what the broker speaks; any failure as a ConnectionFailedError with its reason."""
@@ -195,6 +242,8 @@ class Broker:
                 "and does a firewall let the port through?"
             )
             raise ConnectionFailedError(f"cannot connect to {self}: {reason}") from error
+        except ConnectionRefusedError as error:
+            raise ConnectionFailedError(f"cannot connect to {self}: connection refused: {error}") from error
         except OSError as error:
             raise ConnectionFailedError(f"cannot connect to {self}: {error}") from error
         try:
@@ -246,6 +295,7 @@ class Broker:
         if (host, port) == (self.host, self.port):
             return
         self.host, self.port = host, port
+        self._failure = None
         self._reconnecting = Reconnecting(self._shared.config, self._shared.runtime.random)
         self._drop(ConnectionFailedError(f"{self} has moved there while it was connected to"))
 

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from ottla.client.connections.broker import Broker, Surroundings
+from ottla.client.connections.purposes import Purpose
 from ottla.client.tasks import Tasks
 from ottla.config import ClientConfig
 from ottla.errors import ClientClosedError, NoBrokersError, UnknownBrokerError
 from ottla.hooks import Hooks
 from ottla.runtime import Runtime
+
+_PATIENCE: Final = 5.0
 
 
 class NamedBroker(Protocol):
@@ -31,6 +34,18 @@ class NamedBroker(Protocol):
     def port(self) -> int: ...
     @property
     def rack(self) -> str | None: ...
+
+
+class Patience:
+    """How long to wait for a broker while there are others to ask instead: for connecting and all the rest."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        self._most = min(_PATIENCE, config.request_timeout_ms / 1000)
+        self._call = config.default_api_timeout_ms / 1000
+
+    def share(self, others: int) -> float:
+        """In seconds; so few that a call still gets to the other brokers."""
+        return min(self._most, self._call / (others + 1))
 
 
 class Brokers:
@@ -74,6 +89,14 @@ class Brokers:
         """The bootstrap servers, in the order in which they were configured."""
         return list(self._seeds.values())
 
+    def failure(self, what: str, purpose: Purpose) -> NoBrokersError | None:
+        """Why `what` came to nothing, as far as brokers are to blame: each of those it could have asked."""
+        brokers = self.known() or self.seeds()
+        troubled = [
+            (broker, trouble) for broker in brokers if (trouble := broker.trouble(purpose)) is not None
+        ]
+        return no_brokers_error(what, troubled) if troubled else None
+
     def update(self, brokers: Iterable[NamedBroker]) -> None:
         """These are the cluster's brokers now."""
         if self._closed:
@@ -107,14 +130,15 @@ class Brokers:
             raise ClientClosedError
 
 
-def no_brokers_error(what: str, tried: Sequence[tuple[Broker, BaseException]]) -> NoBrokersError:
+def no_brokers_error(what: str, tried: Sequence[tuple[Broker, BaseException | str]]) -> NoBrokersError:
     """`what` failed on each of these brokers; the last reason is the cause."""
     reasons = "; ".join(_reason(broker, error) for broker, error in tried)
     error = NoBrokersError(f"{what}: no broker could be reached: {reasons}")
-    error.__cause__ = tried[-1][1] if tried else None
+    causes = [reason for _, reason in tried if isinstance(reason, BaseException)]
+    error.__cause__ = causes[-1] if causes else None
     return error
 
 
-def _reason(broker: Broker, error: BaseException) -> str:
+def _reason(broker: Broker, error: BaseException | str) -> str:
     # Most errors say where they happened.
     return str(error) if str(broker) in str(error) else f"{broker}: {error}"

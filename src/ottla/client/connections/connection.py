@@ -109,6 +109,11 @@ class BrokerConnection:
         return self._channel.closed
 
     @property
+    def unanswered_since(self) -> float | None:
+        """When the oldest request without an answer was sent; None if all are answered."""
+        return next((question.asked_at for question in self._channel.under_way), None)
+
+    @property
     def pending_bytes(self) -> int:
         """How much of what was sent the system has not taken yet."""
         return self._channel.pending_bytes

@@ -182,10 +182,11 @@ class Consumer:
         try:
             return await within(self._clock, seconds, self._position(partition))
         except TimeoutError:
+            why = self._metadata.failure()
+            reason = "is it read by this consumer, and has it a leader?" if why is None else str(why)
             raise ApiTimeoutError(
-                f"waited {seconds:g} s for the position of {partition} in vain: is it read by this consumer, and has "
-                "it a leader?"
-            ) from None
+                f"waited {seconds:g} s for the position of {partition} in vain: {reason}"
+            ) from why
 
     async def _position(self, partition: TopicPartition) -> int:
         while partition not in self._session.cursors or (position := self.known_position(partition)) is None:

@@ -2,8 +2,8 @@
 
 Kafka's clients begin again with the bootstrap servers (KIP-899, KIP-1102) when no known broker can be reached, when
 metadata_recovery_rebootstrap_trigger_ms pass without an answer, and when a broker tells them to. As long as there
-are others to ask, a broker has a few seconds, so that one which hangs does not hold everybody up; the last one has
-request_timeout_ms, so that slow brokers are heard.
+are others to ask, a broker has its share of a few seconds, so that one which hangs does not hold everybody up; the
+last one has request_timeout_ms, so that slow brokers are heard.
 
 Not here: what is asked, and what becomes of the answer.
 """
@@ -14,10 +14,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from ottla.client.connections.broker import Broker
-from ottla.client.connections.brokers import Brokers, no_brokers_error
+from ottla.client.connections.brokers import Brokers, Patience, no_brokers_error
 from ottla.client.connections.purposes import Purpose
 from ottla.client.deadline import Deadline, DeadlinePassed
 from ottla.client.metadata.tracked import Question
@@ -37,9 +37,6 @@ _log = logging.getLogger("ottla.client.metadata")
 
 _T = TypeVar("_T")
 
-PATIENCE: Final = 5.0
-"""Seconds for a broker that is not the last one to ask: for connecting, ApiVersions and the answer."""
-
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -57,6 +54,7 @@ class Asking:
         self._rebootstraps = config.metadata_recovery_strategy == "rebootstrap"
         self._trigger = config.metadata_recovery_rebootstrap_trigger_ms / 1000
         self._most = config.request_timeout_ms / 1000
+        self._patience = Patience(config)
         self._clock = clock
         self._brokers = brokers
         self._failing_since: float | None = None
@@ -64,12 +62,21 @@ class Asking:
         self._silent: dict[tuple[str, int], None] = {}
         self._tried: dict[tuple[str, int], tuple[Broker, Exception]] = {}
 
+    @property
+    def is_failing(self) -> bool:
+        return bool(self._tried)
+
     def error(self) -> NoBrokersError | None:
         """Why nobody has answered since the last one that did; None if nobody has failed."""
-        if not self._tried:
+        reasons: dict[tuple[str, int], tuple[Broker, Exception | str]] = {**self._tried}
+        for broker in self._brokers.known() or self._brokers.seeds():
+            # One that is being asked has not failed yet, and whoever gives up now waits for it.
+            if _address(broker) not in reasons and (trouble := broker.trouble()) is not None:
+                reasons[_address(broker)] = broker, trouble
+        if not reasons:
             return None
         what = "asking for metadata (see bootstrap_servers, and the brokers' advertised.listeners)"
-        return no_brokers_error(what, list(self._tried.values()))
+        return no_brokers_error(what, list(reasons.values()))
 
     async def first_answer(self, attempt: Callable[[Broker], Coroutine[Any, Any, _T]]) -> _T:
         """What `attempt` returns for the first broker for which it does; NoBrokersError when all have failed."""
@@ -77,7 +84,7 @@ class Asking:
         while waiting:
             broker = waiting.pop(0)
             try:
-                limit = min(self._most, PATIENCE) if waiting else self._most
+                limit = self._patience.share(len(waiting)) if waiting else self._most
                 answer = await self._bounded(broker, attempt(broker), limit)
             except (KafkaError, OSError) as error:
                 begins_again = self._failed(broker, error)
@@ -94,9 +101,9 @@ class Asking:
         try:
             return await deadline.bound(attempt)
         except DeadlinePassed:
-            raise RequestTimeoutError(
-                f"{broker} has not answered within {deadline.seconds:g} seconds"
-            ) from None
+            # A broker that could not be connected to is in its back-off, and that is not the reason.
+            late = f"{broker} has not answered within {deadline.seconds:g} seconds"
+            raise RequestTimeoutError(broker.trouble() or late) from None
 
     def _in_order(self) -> list[Broker]:
         return sorted(self._brokers.candidates(), key=lambda broker: _address(broker) in self._silent)

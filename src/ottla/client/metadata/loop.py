@@ -146,6 +146,11 @@ class Metadata:
         """Why there has been no answer since the last one, for whoever gives up waiting; None if nothing failed."""
         return self._asking.error()
 
+    @property
+    def is_failing(self) -> bool:
+        """Whether a broker has failed to answer since the last answer."""
+        return self._asking.is_failing
+
     # Who is told
 
     def add_listener(self, listener: MetadataListener) -> None:
@@ -267,7 +272,7 @@ class Metadata:
             answers = await self._asking.first_answer(self._attempt)
         except NoBrokersError as failed:
             error = failed
-            _log.log(logging.DEBUG if self._pace.is_failing else logging.WARNING, "%s", failed)
+            _log.debug("%s", failed)
             self._pace.failed(self._clock.monotonic())
         else:
             self._absorb(answers)
@@ -402,11 +407,13 @@ class Metadata:
         return self._config.default_api_timeout_ms / 1000 if seconds is None else seconds
 
     def _too_late(self, what: str, seconds: float) -> ApiTimeoutError:
+        failure = self.failure()
+        reason = "" if failure is None else f". The last error was: {failure}"
         error = ApiTimeoutError(
             f"waited {seconds:g} seconds for {what} in vain; a timeout of its own, or default_api_timeout_ms, "
-            f"gives it more time"
+            f"gives it more time{reason}"
         )
-        error.__cause__ = self.failure()
+        error.__cause__ = failure
         return error
 
 

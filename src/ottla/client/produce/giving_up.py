@@ -7,16 +7,33 @@ from __future__ import annotations
 
 from ottla.client.produce.batch import ProducerBatch
 from ottla.client.produce.recbuf import RecBuf
-from ottla.errors import AbortedError, DeliveryTimeoutError, UnknownTopicOrPartitionError
+from ottla.client.produce.settings import ProduceSettings
+from ottla.errors import (
+    AbortedError,
+    ApiTimeoutError,
+    DeliveryTimeoutError,
+    KafkaError,
+    UnknownTopicOrPartitionError,
+)
 
 
 def too_late(where: str, seconds: float, cause: BaseException | None, stored: bool) -> DeliveryTimeoutError:
     """The delivery timeout of so many seconds is over for a record of a topic or partition."""
+    return _late(where, f"delivery_timeout_ms={seconds * 1000:.0f}", cause, stored)
+
+
+def never_known(topic: str, settings: ProduceSettings, cause: BaseException | None) -> DeliveryTimeoutError:
+    """No broker has told of the topic while its records were held."""
+    if settings.max_held == settings.delivery_timeout:
+        return too_late(topic, settings.delivery_timeout, cause, stored=False)
+    return _late(topic, f"default_api_timeout_ms={settings.api_timeout * 1000:.0f}", cause, stored=False)
+
+
+def _late(where: str, limit: str, cause: BaseException | None, stored: bool) -> DeliveryTimeoutError:
     known = "it may be stored all the same" if stored else "it is not stored"
     reason = f"; the last error was: {cause}" if cause is not None else ""
     error = DeliveryTimeoutError(
-        f"a record for {where} was not delivered within delivery_timeout_ms={seconds * 1000:.0f}, and "
-        f"{known}{reason}",
+        f"a record for {where} was not delivered within {limit}, and {known}{reason}",
         may_be_stored=stored,
     )
     error.__cause__ = cause
@@ -39,3 +56,8 @@ def closed_before(recbuf: RecBuf, batch: ProducerBatch) -> AbortedError:
     )
     error.__cause__ = batch.last_error
     return error
+
+
+def still_under_way(what: str, failure: KafkaError | None) -> ApiTimeoutError:
+    """Somebody has waited long enough, and nothing is given up; `failure` is why metadata fails, if it does."""
+    return ApiTimeoutError(what if failure is None else f"{what}. The last error was: {failure}")

@@ -22,12 +22,12 @@ from ottla.client.connections.brokers import Brokers
 from ottla.client.home_loop import HomeLoop
 from ottla.client.metadata import ClusterView, Metadata, check_name
 from ottla.client.partitioners import LeaderLatency, Partitioner, TopicPartitioner
+from ottla.client.produce import giving_up
 from ottla.client.produce.answers import given_up_error
 from ottla.client.produce.batch import ProducerBatch
 from ottla.client.produce.batch_delivery import BatchDelivery
 from ottla.client.produce.columns import ColumnsProducer, Handover
 from ottla.client.produce.flushes import Flush
-from ottla.client.produce.giving_up import closed_before, too_late, without_partition
 from ottla.client.produce.idle_topics import IdleTopics
 from ottla.client.produce.noted import Noted
 from ottla.client.produce.outcomes import Outcomes
@@ -133,7 +133,7 @@ class Producer:
         self._idle = IdleTopics(self._clock, settings.max_idle, self._topics, self._forget)
         self._is_called = False
         self._sweeper: Timer | None = None
-        self._sweep_every = min(settings.delivery_timeout / _SWEEPS, _MOST_BETWEEN_SWEEPS)
+        self._sweep_every = min(settings.max_held / _SWEEPS, _MOST_BETWEEN_SWEEPS)
         self._is_closed = False
         self._is_ended = False
         metadata.add_listener(self)
@@ -417,29 +417,37 @@ class Producer:
     def _sweep(self) -> None:
         """Gives up what is overdue; goes on while there is something."""
         self._sweeper = None
-        opened_before = self._clock.monotonic() - self._settings.delivery_timeout
+        now = self._clock.monotonic()
         for topic in list(self._topics.values()):
             held_since = topic.held.opened_at
-            if held_since is not None and held_since < opened_before:
-                self._fail_topic(topic, self._too_late(topic.name, topic.last_error, False))
+            if held_since is not None and held_since < now - self._settings.max_held:
+                why = topic.last_error or self._metadata.failure()
+                self._fail_topic(topic, giving_up.never_known(topic.name, self._settings, why))
+        opened_before = now - self._settings.delivery_timeout
         for recbuf in list(self._recbufs.values()):
             for batch in recbuf.overdue(opened_before):
                 # A callback of the one before may have given it up.
                 if not batch.is_done:
                     self._give_up(recbuf, [batch], self._expiry(recbuf, batch))
-        if self._accumulator.used_records or any(not recbuf.is_empty for recbuf in self._recbufs.values()):
+        # Records may come to be held for a topic that is asked for: nobody else would notice.
+        holds = any(topic.is_asked_for and topic.appender is None for topic in self._topics.values())
+        if (
+            holds
+            or self._accumulator.used_records
+            or any(not each.is_empty for each in self._recbufs.values())
+        ):
             self._sweep_later()
 
     def _expiry(self, recbuf: RecBuf, batch: ProducerBatch) -> BaseException:
         if recbuf.is_gone:
-            return without_partition(recbuf)
+            return giving_up.without_partition(recbuf)
         if recbuf.is_untold(batch) and batch.last_error is not None:
             return batch.last_error
         return self._too_late(f"{recbuf.topic}-{recbuf.partition}", batch.last_error, batch.may_be_stored)
 
     def _too_late(self, where: str, cause: BaseException | None, may_be_stored: bool) -> KafkaError:
         why = cause or self._metadata.failure() or self._sink_parts.ids.last_error
-        return too_late(where, self._settings.delivery_timeout, why, may_be_stored)
+        return giving_up.too_late(where, self._settings.delivery_timeout, why, may_be_stored)
 
     def _give_up(self, recbuf: RecBuf, batches: Sequence[ProducerBatch], error: BaseException) -> None:
         # From the end: what is certainly not stored gives its sequence numbers back that way. All of them before
@@ -530,10 +538,9 @@ class Producer:
         try:
             await within(self._clock, timeout, flush.wait())
         except TimeoutError:
-            raise ApiTimeoutError(
-                f"flush waited {timeout:g} seconds, and {flush.left} batches are still under way; they are tried "
-                f"until delivery_timeout_ms={self._settings.delivery_timeout * 1000:.0f}"
-            ) from None
+            waited = f"flush waited {timeout:g} seconds, and {flush.left} batches are still under way; they are tried"
+            until = f"until delivery_timeout_ms={self._settings.delivery_timeout * 1000:.0f}"
+            raise giving_up.still_under_way(f"{waited} {until}", self._metadata.failure()) from None
 
     async def close(self, timeout: float) -> None:
         """Takes no more records, waits for those that are there, and fails what is left after `timeout` seconds.
@@ -571,7 +578,7 @@ class Producer:
             recbuf.cut()
             for batch in list(recbuf.batches):
                 if not batch.is_done:
-                    error = closed_before(recbuf, batch)
+                    error = giving_up.closed_before(recbuf, batch)
                     recbuf.give_up(batch)
                     self._outcomes.failed(batch, error)
         # Whoever comes now does not find what held records were appended to, and is told that all is closed.

@@ -30,10 +30,16 @@ class ProduceSettings:
     delivery_timeout: float
     max_idle: float
     max_block: float
+    api_timeout: float
     retries: int
     codec: int
     codec_level: int | None
     backoff: Backoff
+
+    @property
+    def max_held(self) -> float:
+        """How long records wait for a topic to be known: to ask for it is a call, however it is begun."""
+        return min(self.api_timeout, self.delivery_timeout)
 
     @classmethod
     def of(cls, config: ClientConfig, random: Random) -> ProduceSettings:
@@ -51,6 +57,7 @@ class ProduceSettings:
             delivery_timeout=config.delivery_timeout_ms / 1000,
             max_idle=config.metadata_max_idle_ms / 1000,
             max_block=config.max_block_ms / 1000,
+            api_timeout=config.default_api_timeout_ms / 1000,
             retries=config.retries,
             codec=Compression[config.compression_type.upper()],
             codec_level=_level(config),

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.client.connections.broker import Broker
-from ottla.client.connections.brokers import Brokers, no_brokers_error
+from ottla.client.connections.brokers import Brokers, Patience, no_brokers_error
 from ottla.client.connections.connection import BrokerConnection
 from ottla.client.connections.purposes import purpose_of
 from ottla.client.requests.sharding import at_version, check_version, from_version, most_version, route_of
+from ottla.client.waiting import within
 from ottla.config import ClientConfig
-from ottla.errors import ConnectionFailedError
+from ottla.errors import ConnectionFailedError, NoBrokersError
+from ottla.runtime import Clock
 from ottla.wire import Message, api_for_key
 
 _ALLOWED: Final = ("timeout_ms", "max_wait_ms", "rebalance_timeout_ms")
@@ -35,13 +37,16 @@ class Answer:
 class Asking:
     """Sends requests over the connections of `brokers`."""
 
-    def __init__(self, config: ClientConfig, brokers: Brokers) -> None:
+    def __init__(self, config: ClientConfig, clock: Clock, brokers: Brokers) -> None:
         self._request_timeout = config.request_timeout_ms / 1000
+        self._patience = Patience(config)
+        self._clock = clock
         self._brokers = brokers
 
     async def ask(self, node_id: int, request: Message, version: int | None = None) -> Answer:
         """The answer of this broker; UnknownBrokerError if there is none of this id."""
-        return await self._ask(self._brokers.get(node_id), request, version)
+        broker = self._brokers.get(node_id)
+        return await self._ask(await broker.connection(purpose_of(request)), broker, request, version)
 
     async def ask_any(self, request: Message, version: int | None = None, avoid: int | None = None) -> Answer:
         """The answer of the first broker that a connection can be had to; `avoid` is tried last.
@@ -49,15 +54,33 @@ class Asking:
         One that is connected but gives no answer ends the attempt: what it was asked may be done.
         """
         tried: list[tuple[Broker, BaseException]] = []
-        for broker in sorted(self._brokers.candidates(), key=lambda broker: broker.node_id == avoid):
+        brokers = sorted(self._brokers.candidates(), key=lambda broker: broker.node_id == avoid)
+        for position, broker in enumerate(brokers):
             try:
-                return await self._ask(broker, request, version)
+                connection = await self._connected(broker, request, len(brokers) - position - 1)
+                return await self._ask(connection, broker, request, version)
             except ConnectionFailedError as error:
                 tried.append((broker, error))
         raise no_brokers_error(api_for_key(request.API_KEY).name, tried)
 
-    async def _ask(self, broker: Broker, request: Message, version: int | None) -> Answer:
-        connection = await broker.connection(purpose_of(request))
+    def failure(self, request: Message) -> NoBrokersError | None:
+        """Why there is no answer to it yet, if that is because of brokers that cannot be reached."""
+        return self._brokers.failure(api_for_key(request.API_KEY).name, purpose_of(request))
+
+    async def _connected(self, broker: Broker, request: Message, others: int) -> BrokerConnection:
+        """Its connection; while there are others to ask, one that does not answer is not waited for long."""
+        if not others:
+            return await broker.connection(purpose_of(request))
+        seconds = self._patience.share(others)
+        try:
+            return await within(self._clock, seconds, broker.connection(purpose_of(request)))
+        except TimeoutError:
+            late = f"{broker} could not be connected to within {seconds:.3g} s"
+            raise ConnectionFailedError(broker.trouble() or late) from None
+
+    async def _ask(
+        self, connection: BrokerConnection, broker: Broker, request: Message, version: int | None
+    ) -> Answer:
         if version is not None:
             return Answer(broker.node_id, await self._submit(connection, request, version))
         version = connection.version(type(request), most_version(request))

@@ -105,7 +105,7 @@ class Requests:
     def __init__(self, config: ClientConfig, runtime: Runtime, brokers: Brokers, metadata: Metadata) -> None:
         self._config = config
         self._runtime = runtime
-        self._asking = Asking(config, brokers)
+        self._asking = Asking(config, runtime.clock, brokers)
         self._routing = Routing(self._asking, metadata)
         self._backoff = Backoff(
             config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000, runtime.random
@@ -176,7 +176,8 @@ class Requests:
             answer = await deadline.bound(self._ask_known(request, node_id, version))
         except DeadlinePassed:
             api = api_for_key(request.API_KEY).name
-            raise _timed_out(api, deadline, None, f" by broker {node_id}") from None
+            reason = self._asking.failure(request) or self._routing.failure
+            raise _timed_out(api, deadline, reason, f" by broker {node_id}") from reason
         return answer.response
 
     async def _ask_known(self, request: Message, node_id: int, version: int | None) -> Answer:
@@ -255,8 +256,7 @@ class Requests:
         except KafkaError as error:
             return [Place(list(keys), None, error)]
         except DeadlinePassed:
-            reason = trail.last or self._routing.failure
-            return [Place(list(keys), None, _timed_out(call.api, call.deadline, reason))]
+            return [Place(list(keys), None, self._too_late(call, trail))]
 
     async def _attempt(self, call: _Call, place: Place, trail: Trail) -> _Outcome:
         if place.error is not None:
@@ -268,7 +268,7 @@ class Requests:
             trail.avoid = place.broker
             return _Outcome(again=place.keys, error=error)
         except DeadlinePassed:
-            return _Outcome(again=place.keys, error=_timed_out(call.api, call.deadline, trail.last))
+            return _Outcome(again=place.keys, error=self._too_late(call, trail))
         return _judged(call, place, request, answer, trail)
 
     async def _ask(
@@ -283,7 +283,7 @@ class Requests:
     ) -> KafkaError | None:
         """The error that a part ends with; None if it is to be tried again, after the back-off."""
         if isinstance(error, DeadlinePassed):
-            return _timed_out(call.api, call.deadline, trail.last or self._routing.failure)
+            return self._too_late(call, trail)
         if isinstance(error, _UNSURE):
             trail.unsure = error
         trail.missing += isinstance(error, _MISSING)
@@ -298,6 +298,11 @@ class Requests:
             return _timed_out(call.api, call.deadline, error)
         await self._runtime.clock.sleep(delay)
         return None
+
+    def _too_late(self, call: _Call, trail: Trail) -> ApiTimeoutError:
+        """The deadline has passed while something was awaited: a broker, or metadata."""
+        reason = trail.last or self._asking.failure(call.request) or self._routing.failure
+        return _timed_out(call.api, call.deadline, reason)
 
 
 def _judged(call: _Call, place: Place, request: Message, answer: Answer, trail: Trail) -> _Outcome:
