@@ -197,7 +197,8 @@ def kinds() -> list[type[BrokerError]]:
     classes = [
         kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, BrokerError)
     ]
-    return [kind for kind in classes if kind not in {UnknownCodeError, *ERRORS.values()}]
+    single = {UnknownCodeError, errors.NoSuchPartitionError, *ERRORS.values()}
+    return [kind for kind in classes if kind not in single]
 
 
 def camel_case(name: str) -> str:
@@ -427,6 +428,7 @@ def test_an_error_of_the_client_survives_being_copied(
         (errors.ApiTimeoutError, TimeoutError),
         (errors.DeliveryTimeoutError, TimeoutError),
         (errors.BufferFullError, BufferError),
+        (errors.NoSuchPartitionError, ValueError),
     ],
 )
 def test_an_error_of_the_client_is_the_builtin_that_people_catch(

@@ -450,6 +450,33 @@ class UnknownTopicOrPartitionError(InvalidMetadataError, code=3, name="UNKNOWN_T
     """The broker has no such topic or partition; check the name, or wait if it was created a moment ago."""
 
 
+class NoSuchPartitionError(UnknownTopicOrPartitionError, ValueError):
+    """A partition was named that its topic does not have, as far as the client knows.
+
+    `partition` is the one, `partitions` how many the topic has. It has Kafka's code for it, but no broker was asked.
+    """
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        partitions: int = 0,
+        detail: str | None = None,
+    ) -> None:
+        """All of it by keyword; `message` is for pickle."""
+        super().__init__(message, topic=topic, partition=partition, detail=detail)
+        self.partitions = partitions
+
+    def __str__(self) -> str:
+        text = (
+            f"there is no partition {self.partition} of topic {self.topic!r}, which has partitions 0 to "
+            f"{self.partitions - 1}"
+        )
+        return text if self.detail is None else f"{text}. {self.detail}"
+
+
 class InvalidFetchSizeError(BrokerError, code=4, name="INVALID_FETCH_SIZE"):
     """The fetch asked for a number of bytes that makes no sense."""
 

@@ -365,6 +365,27 @@ def test_flush_tells_of_receipts_that_nobody_looked_at(run: Run) -> None:
     run(body)
 
 
+@pytest.mark.parametrize("kind", [ottla.Client, ottla.AsyncClient])
+@pytest.mark.parametrize(
+    ("arguments", "options", "words"),
+    [
+        ([{"bootstrap.servers": "a:1", "linger.ms": 5}], {}, "bootstrap.servers is a name of Kafka's"),
+        ([], {"bootstrap.servers": "a:1", "linger.ms": 5}, "bootstrap.servers is a name of Kafka's"),
+        (["a:1"], {"acks": 1, "linger.ms": 5}, "linger.ms is a name of Kafka's"),
+        ([], {"config": {"bootstrap.servers": "a:1"}}, "bootstrap.servers is a name of Kafka's"),
+        ([{"bootstrap_servers": "a:1"}], {}, r"Client\(\*\*options\)"),
+        ([], {"config": "client.properties"}, "ClientConfig.from_file"),
+    ],
+)
+def test_settings_that_come_as_other_clients_take_them_are_told_the_way(
+    kind: Any, arguments: list[Any], options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=words) as caught:
+        kind(*arguments, **options)
+    if "Kafka's" in words:
+        assert "Client(config=ottla.ClientConfig.from_properties({...}))" in str(caught.value)
+
+
 def test_a_delivery_timeout_ends_at_its_time(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(topics=["orders"]) as cluster:
@@ -488,7 +509,7 @@ def test_requests_metrics_and_admin_are_there(run: Run) -> None:
 
 def test_a_client_does_nothing_before_it_is_used() -> None:
     client = ottla.AsyncClient("localhost:1")
-    with pytest.raises(RuntimeError, match="no running event loop"):
+    with pytest.raises(RuntimeError, match="an AsyncClient is used inside a coroutine"):
         client.consume("orders")
 
     async def body() -> None:

@@ -35,7 +35,7 @@ def test_an_address_is_a_host_and_a_port(text: str, host: str, port: int) -> Non
         (" , ", "no server is named"),
         ("a:1,", "there is nothing before or after a comma"),
         ("a:1,,b:2", "there is nothing before or after a comma"),
-        ("a:1;b:2", "'a:1;b:2' has more than one colon: an IPv6 address is written in brackets, [::1]:9092"),
+        ("a:1;b:2", "in 'a:1;b:2' there is no comma between servers: write host:9092,other:9092"),
         ("kafka", "'kafka' has no port: write kafka:9092"),
         ("kafka:", "'kafka:' has no port after the colon"),
         (":9092", "':9092' has no host"),

@@ -95,7 +95,10 @@ def test_without_idempotence_its_rules_do_not_count(options: dict[str, Any]) -> 
         ({"default_api_timeout_ms": 5_000, "request_timeout_ms": 1_000}, {"max_block_ms": 5_000}),
         ({"default_api_timeout_ms": 5_000, "max_block_ms": 7_000}, {"request_timeout_ms": 5_000}),
         ({"request_timeout_ms": 70_000}, {"default_api_timeout_ms": 70_000}),
-        ({"request_timeout_ms": 200_000}, {"default_api_timeout_ms": 200_000, "delivery_timeout_ms": 200_010}),
+        (
+            {"request_timeout_ms": 200_000},
+            {"default_api_timeout_ms": 200_000, "delivery_timeout_ms": 200_010},
+        ),
         ({"request_timeout_ms": 100}, {"fetch_max_wait_ms": 50, "default_api_timeout_ms": 60_000}),
     ],
 )

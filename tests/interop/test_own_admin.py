@@ -10,6 +10,7 @@ import pytest
 
 from ottla.client.admin import ConfigSource, NewTopic
 from ottla.client.client import AsyncClient
+from ottla.client.consume.starts import Timestamp
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import (
     InvalidConfigError,
@@ -136,15 +137,15 @@ def test_offsets_are_listed_and_records_deleted_over_all_leaders(broker3: Broker
             await asyncio.to_thread(CONFLUENT.produce, broker3.bootstrap, topic, records, partition=number)
         every = [TopicPartition(topic, number) for number in range(6)]
 
-        async def listed(at: str | int) -> list[int | None]:
+        async def listed(at: str | Timestamp) -> list[int | None]:
             found = await kafka.admin.list_offsets(topic, at)
             assert list(found) == every
             return [each.offset for each in found.values()]
 
         assert await listed("latest") == [3] * 6
         assert await listed("max_timestamp") == [1] * 6
-        assert await listed(times[0] + 1) == [1] * 6
-        assert await listed(times[1] + 1) == [None] * 6
+        assert await listed(Timestamp(times[0] + 1)) == [1] * 6
+        assert await listed(Timestamp(times[1] + 1)) == [None] * 6
         assert await kafka.admin.delete_records({every[1]: 2, every[4]: None}) == {every[1]: 2, every[4]: 3}
         assert await listed("earliest") == [0, 2, 0, 0, 3, 0]
         with pytest.raises(OffsetOutOfRangeError, match=topic):

@@ -57,7 +57,7 @@ def test_buffers_are_given_back_when_another_argument_is_wrong(headers: Any) -> 
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        ("text", TypeError, "must be bytes-like or None, not str: encode it or set a serializer"),
+        ("text", TypeError, "must be bytes-like or None, not str: encode it"),
         (5, TypeError, "must be bytes-like or None, not int"),
         (memoryview(b"abcdef")[::2], ValueError, "must be contiguous in memory"),
     ],

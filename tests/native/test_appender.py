@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla._native.accumulator import Accumulator
-from ottla._native.appender import NoSuchPartition, TopicAppender
+from ottla._native.appender import TopicAppender
 from ottla._native.record_buffer import BufferFull
 from ottla.client.partitioners import DefaultPartitioner, Load, TopicPartitioner, murmur2_partition
+from ottla.errors import NoSuchPartitionError
 from tests.client.partitioners.support import FixedLoad, idle
 from tests.native.accumulator_support import accumulator
 from tests.native.appender_support import (
@@ -81,9 +82,9 @@ def test_a_record_goes_to_the_partition_it_names_and_nobody_is_asked() -> None:
 
 @pytest.mark.parametrize("partition", [-1, 10, 2**31, 2**70])
 def test_a_partition_that_is_not_known_is_refused(partition: int) -> None:
-    with pytest.raises(NoSuchPartition, match=f"no partition {partition} of topic 'orders', .* 0 to 9"):
+    with pytest.raises(NoSuchPartitionError, match=f"no partition {partition} of topic 'orders', .* 0 to 9"):
         appender().append(None, b"v", None, partition)
-    assert issubclass(NoSuchPartition, ValueError)
+    assert issubclass(NoSuchPartitionError, ValueError)
 
 
 def test_a_partition_is_an_int() -> None:
@@ -123,8 +124,8 @@ def test_a_record_that_would_open_a_batch_is_offered_twice_and_never_again() -> 
 @pytest.mark.parametrize(
     ("answer", "error", "message"),
     [
-        (10, NoSuchPartition, "no partition 10"),
-        (-1, NoSuchPartition, "no partition -1"),
+        (10, NoSuchPartitionError, "no partition 10"),
+        (-1, NoSuchPartitionError, "no partition -1"),
         ("1", TypeError, "not str"),
     ],
 )

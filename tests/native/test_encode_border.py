@@ -109,7 +109,7 @@ VALUE = pa.array([b"x", b"y"])
         (
             {"value": VALUE, "partition": pa.array([0, 7])},
             ValueError,
-            "row 1 is for partition 7, but there are only 7",
+            "no partition 7 of topic .*, which has partitions 0 to 6. In the table it is row 1",
         ),
         (
             {"value": VALUE, "partition": pa.array([0, -7])},

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from ottla._native.accumulator import Accumulator
-from ottla._native.appender import NoSuchPartition
 from ottla._native.deliveries import Delivery
 from ottla._native.held import HeldRecords
 from ottla._native.record_buffer import BufferFull
 from ottla.client.partitioners import murmur2_partition
+from ottla.errors import NoSuchPartitionError
 from tests.native.accumulator_support import accumulator, sealed
 from tests.native.appender_support import all_values_of, appender, partitioner_of, until_full, values_of
 from tests.native.encode_support import NOW, decoded
@@ -148,7 +148,7 @@ def test_a_record_that_cannot_be_placed_fails_alone() -> None:
     assert (failed, first) == (3, receipts[2].error)
     assert [receipt.done() for receipt in receipts] == [False, False, True, False, True]
     assert isinstance(receipts[2].error, ValueError)
-    assert isinstance(named.error, NoSuchPartition)
+    assert isinstance(named.error, NoSuchPartitionError)
     assert told == [receipts[2].error]
     assert records.used_records == 3
     assert values_of(records) == {1: [b"1", b"1"], 2: [b"2"]}

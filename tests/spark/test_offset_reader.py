@@ -252,17 +252,41 @@ def test_what_will_not_pass_is_not_tried_again(kafka: Cluster, make: MakeReader)
     assert sleeps == []
 
 
-def test_a_cluster_that_does_not_answer_is_named_in_the_error() -> None:
+@pytest.mark.parametrize("ask", ["partitions", "start", "start_and_end"])
+def test_a_cluster_that_does_not_answer_is_told_in_one_timeout(ask: str) -> None:
     options = {
         "kafka.bootstrap.servers": "127.0.0.1:1",
-        "kafka.request.timeout.ms": "200",
         "kafka.default.api.timeout.ms": "200",
-        "kafka.fetch.max.wait.ms": "100",
-        "fetchOffset.numRetries": "2",
+        "fetchOffset.numRetries": "3",
         "subscribe": "t",
     }
-    reader = OffsetReader(SourceOptions.parse(options, streaming=True), sleep=Sleeps())
-    with pytest.raises(ApiTimeoutError, match="no broker could be reached") as caught:
-        reader.start()
+    sleeps = Sleeps()
+    reader = OffsetReader(SourceOptions.parse(options, streaming=False), sleep=sleeps)
+    with pytest.raises(
+        ApiTimeoutError, match=r"within 0\.\d+ s .*\(127.0.0.1:1\): connection refused"
+    ) as caught:
+        getattr(reader, ask)()
+    assert sleeps == []
     assert "kafka.bootstrap.servers=127.0.0.1:1" in "".join(caught.value.__notes__)
+    reader.close()
+
+
+@pytest.mark.usefixtures("topic")
+def test_all_questions_of_a_plan_share_one_timeout(kafka: Cluster) -> None:
+    options = {
+        "kafka.bootstrap.servers": kafka.bootstrap,
+        "kafka.default.api.timeout.ms": "60000",
+        "subscribe": "t",
+    }
+    now = 0.0
+
+    def clock() -> float:
+        nonlocal now
+        now += 25.0  # each question takes so long
+        return now
+
+    reader = OffsetReader(SourceOptions.parse(options, streaming=False), clock=clock, sleep=Sleeps())
+    with pytest.raises(ApiTimeoutError, match="60 s") as caught:
+        reader.start_and_end()
+    assert "kafka.default.api.timeout.ms" in str(caught.value)
     reader.close()

@@ -6,13 +6,10 @@ from ottla._native.accumulator import Accumulator
 from ottla._native.deliveries import Delivery
 from ottla._native.record_buffer import Headers
 from ottla._native.sticky import Load
-from ottla.errors import KafkaError
 
 class Chooser(Protocol):
     def choose(self, key: bytes | None, value: bytes | None, size: int, load: Load) -> int: ...
     def on_new_batch(self, partition: int) -> bool: ...
-
-class NoSuchPartition(KafkaError, ValueError): ...
 
 @final
 class TopicAppender:

@@ -23,17 +23,13 @@ from ottla._native.sticky cimport Murmur2Choice, StickyChoice, murmur2_choice
 
 from _thread import RLock
 
-from ottla.errors import KafkaError
+from ottla.errors import NoSuchPartitionError
 
 cdef extern from "writer.h" nogil:
     uint8_t *write_zigzag(uint8_t *p, int64_t value)
     uint8_t *write_last_bytes(uint8_t *p, bytes_t bytes)
 
 include "record_arguments.pxi"
-
-
-class NoSuchPartition(KafkaError, ValueError):
-    """A record names a partition that its topic does not have, as far as is known."""
 
 
 @cython.final
@@ -93,7 +89,7 @@ cdef class TopicAppender:
         """Appends one record, to the partition it names or to the one the partitioner chooses; gives its receipt.
 
         Keys and values are bytes-like or None, headers pairs of str and bytes-like or None, the timestamp ms.
-        BufferFull: there is no room. NoSuchPartition: the topic has fewer, as far as is known.
+        BufferFull: there is no room. NoSuchPartitionError: the topic has fewer, as far as is known.
         """
         cdef arguments taken
         begin_arguments(&taken)
@@ -121,10 +117,7 @@ cdef class TopicAppender:
         if not isinstance(partition, int):
             raise TypeError(f"partition must be an int or None, not {type(partition).__name__}")
         if not 0 <= partition < partitions:
-            raise NoSuchPartition(
-                f"there is no partition {partition} of topic {self.topic!r}, which has partitions 0 to "
-                f"{partitions - 1}"
-            )
+            raise NoSuchPartitionError(topic=self.topic, partition=partition, partitions=partitions)
         return partition
 
     cdef RecordBuffer buffer_of(self, int64_t partition):

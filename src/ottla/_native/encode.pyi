@@ -26,6 +26,7 @@ class Rows:
         unkeyed_partition: int | None = None,
         ignore_keys: bool = False,
         max_record_size: int = 2147483647,
+        topic: str | None = None,
     ) -> list[tuple[int, int, int]]: ...
 
 def encode_columns(

@@ -26,9 +26,8 @@ from ottla._native.record_buffer cimport (
     Settings, bytes_full, check_open, monotonic_now, never_fits, records_full, too_large,
 )
 
-from ottla._native.appender import NoSuchPartition
 from ottla._native.outgoing import EncodedBatch as EncodedBatch
-from ottla.errors import RecordTooLargeError
+from ottla.errors import NoSuchPartitionError, RecordTooLargeError
 
 cdef extern from "distribute.h" nogil:
     enum:
@@ -136,14 +135,16 @@ cdef enum:
 include "arrow_import.pxi"
 
 
-cdef object row_failure(plan_error error, int64_t row, int64_t number, plan_options *options, buffer):
+cdef object row_failure(plan_error error, int64_t row, int64_t number, plan_options *options, buffer, topic):
     where = f"row {row}"
     if error == PLAN_NO_MEMORY:
         return MemoryError("no memory to plan the batches")
     if error == PLAN_ROW_IS_NULL:
         return ValueError(f"{where} is null as a whole; a tombstone is a row whose value is null")
     if error == PLAN_NO_SUCH_PARTITION:
-        return NoSuchPartition(f"{where} is for partition {number}, but there are only {options.partitions}")
+        return NoSuchPartitionError(
+            topic=topic, partition=number, partitions=options.partitions, detail=f"In the table it is {where}."
+        )
     if error == PLAN_NEGATIVE_PARTITION:
         return ValueError(
             f"{where} is for partition {number}, and there are none below 0; null is for a row that goes where its "
@@ -210,7 +211,7 @@ cdef class Rows:
 
     def slices(
         self, *, partitions, most_bytes, most_rows=None, buffer=INT64_MAX, unkeyed_partition=None, ignore_keys=False,
-        max_record_size=INT32_MAX,
+        max_record_size=INT32_MAX, topic=None,
     ):
         """Checks every row, and cuts them into (first row, count, about how many bytes): at most so much, or one row.
 
@@ -232,7 +233,7 @@ cdef class Rows:
             else:
                 error = measure_rows(&slicing, self.segments.segments, self.segments.count, &options)
             if error != PLAN_OK:
-                raise row_failure(error, slicing.row, slicing.number, &options, buffer)
+                raise row_failure(error, slicing.row, slicing.number, &options, buffer, topic)
             return [
                 (slicing.slices[i].first, slicing.slices[i].count, slicing.slices[i].size) for i in range(slicing.count)
             ]
@@ -313,7 +314,7 @@ def encode_columns(
         else:
             error = plan_rows(&plan, segments.segments, segments.count, &options)
         if error != PLAN_OK:
-            raise row_failure(error, first + plan.row, plan.number, &options, None)
+            raise row_failure(error, first + plan.row, plan.number, &options, None, topic)
         for i in range(plan.count):
             size += plan.batches[i].size
         batches = charged_batches(&plan, size, segments.rows, rows, topic, accumulator)

@@ -33,7 +33,7 @@ cdef inline int take_argument(argument *taken, object given, str name) except -1
 
 cdef int view_argument(argument *taken, object given, str name) except -1:
     if not PyObject_CheckBuffer(given):
-        advice = ": encode it or set a serializer" if isinstance(given, str) else ""
+        advice = f": encode it, or give the client a {name}_serializer" if name in ("key", "value") else ": encode it"
         raise TypeError(f"{name} must be bytes-like or None, not {type(given).__name__}{advice}")
     try:
         PyObject_GetBuffer(given, &taken.view, PyBUF_SIMPLE)

@@ -24,6 +24,7 @@ from ottla.client.client import CLOSE_TIMEOUT, AsyncClient, HeadersIn, OnError
 from ottla.client.consume.batch_readers import BatchReader
 from ottla.client.consume.starts import Start, Stop
 from ottla.client.consume.subscription import Subscribed
+from ottla.client.deadline import check_timeout
 from ottla.client.driver import Driver
 from ottla.client.forks import on_fork
 from ottla.client.metrics import MetricsSnapshot
@@ -179,6 +180,7 @@ class Client:
 
     def _wait(self, delivery: Delivery, timeout: float | None) -> None:
         """Until it is done or the time is up: the delivery sees which. An ApiTimeoutError if brokers are to blame."""
+        check_timeout(timeout)
         self._driver.call(_outcome(self._client._runtime.clock, delivery, timeout))
         if delivery.done():
             return
@@ -253,6 +255,7 @@ class Client:
 
     def close(self, timeout: float = CLOSE_TIMEOUT) -> None:
         """Delivers what is buffered, for at most `timeout` seconds, and ends everything."""
+        check_timeout(timeout)
         if self._driver.is_over:
             return
         self._driver.finish(self._client.close(timeout))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ottla.client.consume.batch_readers import BatchReader
 from ottla.client.consume.consumer import AsyncConsumer
 from ottla.client.consume.starts import Start
+from ottla.client.deadline import check_timeout
 from ottla.client.driver import Driver
 from ottla.client.forks import on_fork
 from ottla.client.topic_partition import TopicPartition
@@ -88,6 +89,7 @@ class Consumer:
 
         Empty after `timeout` seconds, and at the end.
         """
+        check_timeout(timeout)
         most = self._consumer.most(max_records)
         deadline = None if timeout is None else self._consumer.now() + timeout
         taken: list[Any] = []

@@ -19,6 +19,7 @@ from ottla.client.consume.consumer import AsyncConsumer
 from ottla.client.consume.dead_letters import DeadLetters
 from ottla.client.consume.starts import Start, Stop
 from ottla.client.consume.subscription import Subscribed, Subscription
+from ottla.client.deadline import check_timeout
 from ottla.client.forks import forked_error, on_fork
 from ottla.client.metrics import MetricsSnapshot
 from ottla.client.partitioners import DefaultPartitioner, Partitioner, as_partitioner
@@ -204,6 +205,7 @@ class AsyncClient:
         A DeliveryError says how many records failed since the last flush, and why. A TimeoutError after `timeout`
         seconds leaves the rest to go on.
         """
+        check_timeout(timeout)
         if self._parts is not None or self._ended is not None:
             await self._running().producer.flush(timeout)
 
@@ -286,6 +288,7 @@ class AsyncClient:
             # The same one each time: its traceback must not grow.
             raise self._ended.with_traceback(None)
         if self._parts is None:
+            _check_there_is_a_loop()
             self._parts = Parts(
                 self.config,
                 self._runtime,
@@ -307,6 +310,7 @@ class AsyncClient:
 
         A DeliveryError says that records failed since the last flush, or were given up now.
         """
+        check_timeout(timeout)
         if self._parts is not None and (self._ended is None or self._closing is not None):
             self._parts.home.check()
         if self._closing is not None:
@@ -338,6 +342,16 @@ class AsyncClient:
             self._left = None
 
 
+def _check_there_is_a_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise RuntimeError(
+            "an AsyncClient is used inside a coroutine, where a loop runs: put this into an async def that "
+            "asyncio.run() runs, or use ottla.Client, which blocks"
+        ) from None
+
+
 def _tell_of_lost_records(producer: Producer) -> None:
     """When a client is gone, or its program ends, and nobody has closed it: no error could tell anyone."""
     if count := producer.buffered_records:
@@ -358,6 +372,16 @@ class _Raw:
 def _config(
     servers: str | Sequence[str] | None, config: ClientConfig | None, options: ClientOptions
 ) -> ClientConfig:
+    for given in (servers, config, options):
+        if isinstance(given, Mapping):
+            _check_handed_over(given, as_keywords=given is options)
+    if config is not None and not isinstance(config, ClientConfig):
+        raise ConfigurationError(
+            f"config is a ClientConfig, not {type(config).__name__}: make one with ClientConfig(...), "
+            "ClientConfig.from_properties(...) or ClientConfig.from_file(...)",
+            option="config",
+            value=config,
+        )
     if config is not None:
         changes: dict[str, Any] = dict(options)
         if servers is not None:
@@ -369,6 +393,22 @@ def _config(
             option="bootstrap_servers",
         )
     return ClientConfig(bootstrap_servers=servers, **options)
+
+
+def _check_handed_over(given: Mapping[Any, object], *, as_keywords: bool) -> None:
+    """A ConfigurationError for settings that came as other clients take them, with how to hand them over here."""
+    dotted = next((name for name in given if isinstance(name, str) and "." in name), None)
+    if dotted is not None:
+        raise ConfigurationError(
+            f"{dotted} is a name of Kafka's, and a client takes keywords such as {dotted.replace('.', '_')}=...: "
+            "hand a dict of Kafka's names over with Client(config=ottla.ClientConfig.from_properties({...}))",
+            option=dotted,
+        )
+    if not as_keywords:
+        raise ConfigurationError(
+            "a client takes its options as keywords: write Client(**options), with the brokers in bootstrap_servers",
+            option="bootstrap_servers",
+        )
 
 
 def _partitioner(given: str | Partitioner | PartitionFunction, config: ClientConfig) -> Partitioner:

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from numbers import Real
 from typing import Any, TypeVar
 
 from ottla.runtime import Clock
 
 _T = TypeVar("_T")
+
+
+def check_timeout(timeout: object) -> None:
+    """A TypeError or ValueError for what no caller can mean by a number of seconds; None is for "not given"."""
+    if timeout is None:
+        return
+    if isinstance(timeout, bool) or not isinstance(timeout, Real):
+        raise TypeError(f"a timeout is a number of seconds or None, not {type(timeout).__name__}")
+    if not float(timeout) >= 0:
+        raise ValueError(f"a timeout is 0 seconds or more, not {timeout}; leave it out to wait without one")
 
 
 class DeadlinePassed(Exception):  # noqa: N818  no error: whoever set the deadline says what it means

@@ -17,3 +17,10 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def check_partition(given: object) -> TopicPartition:
+    """A TypeError for what is no partition."""
+    if not isinstance(given, TopicPartition):
+        raise TypeError(f"a partition is meant, such as TopicPartition('orders', 0), not {given!r}")
+    return given

@@ -71,6 +71,8 @@ def _split_name(entry: str, bare: str) -> tuple[str, str]:
         raise UnfitError(f"{entry!r} has no port: write {bare}:9092")
     if not host:
         raise UnfitError(f"{entry!r} has no host")
+    if ":" in host and any(separator in entry for separator in "; \t\n"):
+        raise UnfitError(f"in {entry!r} there is no comma between servers: write host:9092,other:9092")
     if ":" in host:
         raise UnfitError(
             f"{entry!r} has more than one colon: an IPv6 address is written in brackets, [::1]:9092"

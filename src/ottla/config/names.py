@@ -76,6 +76,8 @@ _ELSEWHERE: Final[Mapping[str, str]] = MappingProxyType(
         "metadata.broker.list": "bootstrap.servers",
         "bootstrap": "bootstrap.servers",
         "brokers": "bootstrap.servers",
+        "timeout": "default.api.timeout.ms",
+        "timeout.ms": "default.api.timeout.ms",
         "request.required.acks": "acks",
         "queue.buffering.max.ms": "linger.ms",
         "queue.buffering.max.kbytes": "buffer.memory",

@@ -213,7 +213,7 @@ class Servers:
         if isinstance(value, str):
             return self.parse(value)
         if not isinstance(value, Sequence) or not all(isinstance(entry, str) for entry in value):
-            raise UnfitError
+            raise UnfitError("such as 'localhost:9092', or ['one:9092', 'other:9092']")
         return tuple(map(str, parse_servers(value)))
 
     def parse(self, text: str) -> object:

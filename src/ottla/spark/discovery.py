@@ -31,11 +31,11 @@ class Discovered:
         return self.partitions
 
 
-def discover(client: Client, topics: Topics) -> Discovered:
-    """Asks Kafka. An error of a topic other than its absence is raised."""
+def discover(client: Client, topics: Topics, timeout: float | None = None) -> Discovered:
+    """Asks Kafka, for so many seconds. An error of a topic other than its absence is raised."""
     if topics.pattern is not None:
-        return _matching(_metadata(client, None), re.compile(topics.pattern))
-    answer = _metadata(client, topics.subscribe or sorted({topic for topic, _ in topics.assign}))
+        return _matching(_metadata(client, None, timeout), re.compile(topics.pattern))
+    answer = _metadata(client, topics.subscribe or sorted({topic for topic, _ in topics.assign}), timeout)
     found = _found(answer)
     missing = frozenset(
         topic.name or "" for topic in answer.topics if topic.error_code == UnknownTopicOrPartitionError.code
@@ -44,13 +44,15 @@ def discover(client: Client, topics: Topics) -> Discovered:
     return Discovered(found & frozenset(topics.assign) if topics.assign else found, missing)
 
 
-def _metadata(client: Client, names: tuple[str, ...] | list[str] | None) -> MetadataResponse:
+def _metadata(
+    client: Client, names: tuple[str, ...] | list[str] | None, timeout: float | None
+) -> MetadataResponse:
     one = MetadataRequest.MetadataRequestTopic
     request = MetadataRequest(
         topics=None if names is None else [one(name=name) for name in names],
         allow_auto_topic_creation=False,
     )
-    answer = client.request(request)
+    answer = client.request(request, timeout=timeout)
     assert isinstance(answer, MetadataResponse)
     return answer
 

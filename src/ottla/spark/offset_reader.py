@@ -1,7 +1,8 @@
 """What the driver asks Kafka: partitions, their first and last offsets, offsets by time.
 
 Nothing is decided here about a query, and no records are read. Between any two requests topics may be created and
-deleted: an answer that does not fit to what is known is asked for again, as often as fetchOffset.numRetries says.
+deleted: an answer that does not fit to what is known is asked for again, as often as fetchOffset.numRetries says. All
+of it, with what the client itself tries again, takes no longer than one call may (kafka.default.api.timeout.ms).
 
 Invariant: what is returned has been answered for every partition in it.
 """
@@ -14,9 +15,10 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final, Literal, TypeVar
 
 from ottla.client.blocking import Client
+from ottla.client.consume.starts import Timestamp as Moment
 from ottla.client.topic_partition import TopicPartition
 from ottla.config import ClientConfig
-from ottla.errors import KafkaError, RetriableError
+from ottla.errors import ApiTimeoutError, KafkaError, RetriableError
 from ottla.spark import clients
 from ottla.spark.client_options import source_config
 from ottla.spark.data_loss import names
@@ -55,6 +57,8 @@ class OffsetReader:
         self._sleep = sleep
         self._config: ClientConfig | None = None
         self._discovered: tuple[float, Discovered] | None = None
+        self._until = 0.0
+        """When what is being asked for has to be there."""
 
     # What there is
 
@@ -161,7 +165,7 @@ class OffsetReader:
     def _discover(self, max_age: float = 0.0) -> Discovered:
         now = self._clock()
         if self._discovered is None or now - self._discovered[0] >= max_age:
-            self._discovered = now, discover(self._client(), self._options.topics)
+            self._discovered = now, discover(self._client(), self._options.topics, self._left())
         return self._discovered[1]
 
     def _listed(self, at: Mapping[TopicPartition, str]) -> PartitionOffsets:
@@ -171,7 +175,10 @@ class OffsetReader:
     def _asked(self, at: Mapping[TopicPartition, str | int]) -> dict[TopicPartition, int | None]:
         if not at:
             return {}
-        found = self._client().admin.list_offsets(at, at, isolation=self._isolation())
+        moments = {tp: Moment(each) if isinstance(each, int) else each for tp, each in at.items()}
+        found = self._client().admin.list_offsets(
+            at, moments, isolation=self._isolation(), timeout=self._left()
+        )
         return {tp: listed.offset for tp, listed in found.items()}
 
     def _client(self) -> Client:
@@ -193,12 +200,27 @@ class OffsetReader:
         self._discovered = None
         self._sleep(self._options.fetch_offset_retry_interval)
 
+    def _left(self) -> float:
+        left = self._until - self._clock()
+        if left <= 0:
+            raise ApiTimeoutError(
+                f"getting Kafka's offsets took longer than {self._api_timeout():g} s; kafka.default.api.timeout.ms"
+                " gives it more time"
+            )
+        return left
+
+    def _api_timeout(self) -> float:
+        return self._client().config.default_api_timeout_ms / 1000
+
     def _retried(self, ask: Callable[[], _T]) -> _T:
+        self._until = self._clock() + self._api_timeout()
         for attempt in range(1, self._attempts + 1):
             try:
                 return ask()
             except KafkaError as error:
-                if attempt == self._attempts or not isinstance(error, _MAY_PASS):
+                # After a timeout of a whole call there is no time left: it has been tried again all along.
+                passes = isinstance(error, _MAY_PASS) and not isinstance(error, ApiTimeoutError)
+                if attempt == self._attempts or not passes:
                     error.add_note(self._circumstances(attempt))
                     raise
                 _log.warning("attempt %d of getting Kafka's offsets failed: %s", attempt, error)

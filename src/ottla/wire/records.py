@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla import _extras
 from ottla._native.accumulator import Accumulator
-from ottla._native.appender import NoSuchPartition, TopicAppender
+from ottla._native.appender import TopicAppender
 from ottla._native.decode import Columns, Record, Records
 from ottla._native.decode import decode_fetch as _decode_fetch
 from ottla._native.deliveries import Delivery
@@ -37,7 +37,6 @@ __all__ = [
     "Delivery",
     "EncodedBatch",
     "HeldRecords",
-    "NoSuchPartition",
     "Record",
     "RecordBuffer",
     "Records",

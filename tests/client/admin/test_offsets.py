@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from ottla.broker.cluster import TopicSpec
 from ottla.broker.faults import drop, error
 from ottla.client.admin import ListedOffset
+from ottla.client.admin.values import Moment
+from ottla.client.consume.starts import Timestamp
 from ottla.client.topic_partition import TopicPartition
-from ottla.errors import OffsetOutOfRangeError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
+from ottla.errors import (
+    ConfigurationError,
+    NoSuchPartitionError,
+    OffsetOutOfRangeError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
 from ottla.wire.batches import encode_batch
 from ottla.wire.messages import ProduceRequest, ProduceResponse
 from tests.client.requests.asking_support import Asker, asker
@@ -43,22 +52,40 @@ def test_offsets_are_listed_by_every_moment(run: Run) -> None:
             await produce(me, 1, TIME, TIME + 9000, TIME + 5000)
             admin = me.admin
 
-            async def listed(at: str | int | datetime) -> ListedOffset:
+            async def listed(at: Moment) -> ListedOffset:
                 return (await admin.list_offsets(FIRST, at))[FIRST]
 
             assert (await listed("earliest")).offset == 0
             assert (await listed("latest")) == ListedOffset(3, None, 0)
             assert (await listed("max_timestamp")) == ListedOffset(1, TIME + 9000, 0)
-            assert (await listed(TIME + 1)).offset == 1
+            assert (await listed(Timestamp(TIME + 1))).offset == 1
             moment = datetime.fromtimestamp(TIME / 1000 + 1, UTC)
             assert (await listed(moment)).timestamp == TIME + 9000
-            assert (await listed(TIME + 10_000)) == ListedOffset(None, None, None)
-            with pytest.raises(ValueError, match="time zone"):
-                await listed(moment.replace(tzinfo=None))
-            with pytest.raises(ValueError, match="'earliest'"):
-                await listed("begin")
-            with pytest.raises(ValueError, match="1970"):
-                await listed(-2)
+            assert (await listed(moment.astimezone().replace(tzinfo=None))).timestamp == TIME + 9000
+            assert (await listed(Timestamp(TIME + 10_000))) == ListedOffset(None, None, None)
+            assert (await listed("by_duration:P99999D")).offset == 0
+            mixed = await admin.list_offsets(FIRST, {FIRST: Timestamp(TIME + 1)})
+            assert mixed[FIRST].offset == 1
+
+    run(body)
+
+
+def test_what_is_no_moment_is_refused_with_what_to_write(run: Run) -> None:
+    async def body(world: World) -> None:
+        admin = asker(world, "nowhere:9092").admin  # nobody has to be asked for that
+        refused: list[tuple[Any, str]] = [
+            (TIME, rf"a number is an offset; for a time write Timestamp\({TIME}\)"),
+            (-2, "'earliest'"),
+            ("begin", "write 'latest', 'earliest', .* a datetime, a Timestamp or 'by_duration:PT1H'"),
+            (1.5, "a datetime, a Timestamp"),
+            (None, "a datetime, a Timestamp"),
+            (True, "a datetime, a Timestamp"),
+        ]
+        for at, words in refused:
+            with pytest.raises(ConfigurationError, match=words):
+                await admin.list_offsets(FIRST, at)
+            with pytest.raises(ConfigurationError, match=words):
+                await admin.list_offsets("orders", {FIRST: at})
 
     run(body)
 
@@ -91,9 +118,9 @@ def test_partitions_fail_one_by_one(run: Run) -> None:
             wanted = [TopicPartition("orders", number) for number in (0, 1, 7, 2)]
             results = await admin.list_offsets(wanted, errors="collect")
             assert [key.partition for key in results] == [0, 2]
-            assert {key.partition: type(each) for key, each in results.errors.items()} == {
-                1: TopicAuthorizationFailedError,
-                7: UnknownTopicOrPartitionError,
+            assert {key.partition: type(each).__name__ for key, each in results.errors.items()} == {
+                1: TopicAuthorizationFailedError.__name__,
+                7: NoSuchPartitionError.__name__,
             }
             with pytest.raises(TopicAuthorizationFailedError, match="partition 1"):
                 await admin.list_offsets(wanted)

@@ -16,6 +16,7 @@ from ottla.errors import (
     BufferFullError,
     DeliveryError,
     InvalidRecordError,
+    NoSuchPartitionError,
     RecordTooLargeError,
 )
 from ottla.hooks import ProducerInterceptor, ProducerRecord
@@ -354,7 +355,9 @@ def test_a_row_may_name_a_partition_that_there_is_only_since_a_moment(run: Run) 
         async with world.cluster(1, topics={"orders": 1}) as cluster, producing(world, cluster) as rig:
             await (await rig.producer.produce_batch("orders", table_of(1)))
             named = table_of(2, partition=arrow.array([2, 0], arrow.int32()))
-            with pytest.raises(ValueError, match="partition 2, but there are only 1"):
+            with pytest.raises(
+                NoSuchPartitionError, match=r"no partition 2 .* 0 to 0\. In the table it is row"
+            ):
                 await rig.producer.produce_batch("orders", named)
             await cluster.delete_topic("orders")
             await cluster.create_topic("orders", 3)

@@ -14,13 +14,14 @@ from ottla.errors import (
     ApiTimeoutError,
     ClientClosedError,
     DeliveryError,
+    NoSuchPartitionError,
     RecordTooLargeError,
     SerializationError,
 )
 from ottla.hooks import Acknowledgement, Hook, ProducedBatch, ProducerInterceptor, ProducerRecord
 from ottla.serde.calls import serialize_plain
 from ottla.wire.batches import batch_headers
-from ottla.wire.records import BufferFull, NoSuchPartition
+from ottla.wire.records import BufferFull
 from tests.client.produce.producing import numbered, producing, values
 from tests.client.worlds import Body, World
 
@@ -137,7 +138,7 @@ def test_a_partition_that_does_not_exist_is_refused(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(1, topics={"orders": 1}) as cluster, producing(world, cluster) as rig:
             await rig.producer.produce("orders", b"1")
-            with pytest.raises(NoSuchPartition, match="orders"):
+            with pytest.raises(NoSuchPartitionError, match="orders"):
                 rig.producer.produce("orders", b"2", partition=7)
 
     run(body)
@@ -241,7 +242,7 @@ def test_a_held_record_that_cannot_be_placed_fails_alone_and_flush_tells(run: Ru
             bad = rig.producer.produce("orders", b"bad", partition=2)
             with pytest.raises(DeliveryError, match="1 records were not delivered") as told:
                 await rig.producer.flush()
-            assert isinstance(told.value.__cause__, NoSuchPartition)
+            assert isinstance(told.value.__cause__, NoSuchPartitionError)
             assert told.value.__cause__ is bad.error
             assert good.error is None
             await rig.producer.flush()

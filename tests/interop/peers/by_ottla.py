@@ -68,7 +68,9 @@ class Ottla:
 
     def offset_at(self, bootstrap: str, topic: str, timestamp: int) -> int | None:
         with ottla.Client(bootstrap) as kafka:
-            return kafka.admin.list_offsets(topic, timestamp)[ottla.TopicPartition(topic, 0)].offset
+            return kafka.admin.list_offsets(topic, ottla.Timestamp(timestamp))[
+                ottla.TopicPartition(topic, 0)
+            ].offset
 
     def range_of(self, bootstrap: str, topic: str, partition: int = 0) -> tuple[int, int]:
         wanted = ottla.TopicPartition(topic, partition)

@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 
 from ottla.client.admin.results import Results, in_order
 from ottla.client.backoff import Backoff
-from ottla.client.deadline import Deadline
+from ottla.client.deadline import Deadline, check_timeout
 from ottla.client.home_loop import HomeLoop
 from ottla.client.metadata import ClusterView, Metadata, TopicView
 from ottla.client.requests.requests import MISSING_TRIES, Requests, Shard
 from ottla.client.requests.sharding import in_newest_shape, route_of
-from ottla.client.topic_partition import TopicPartition
+from ottla.client.topic_partition import TopicPartition, check_partition
 from ottla.config import ClientConfig
 from ottla.errors import KafkaError, LeaderNotAvailableError, UnknownTopicOrPartitionError, from_code
 from ottla.runtime import Runtime
@@ -49,6 +49,7 @@ class Subject:
         return self._on_loop[1]
 
     def _seconds(self, timeout: float | None) -> float:
+        check_timeout(timeout)
         return self._config.default_api_timeout_ms / 1000 if timeout is None else timeout
 
     def _timeout_ms(self, timeout: float | None) -> int:
@@ -148,6 +149,7 @@ def by_partition(response: Any) -> Iterable[tuple[TopicPartition, Any, int, str 
 def grouped(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """The numbers by topic, in the order in which they came, each once."""
     topics: dict[str, dict[int, None]] = {}
-    for topic, partition in partitions:
+    for each in partitions:
+        topic, partition = check_partition(each)
         topics.setdefault(topic, {})[partition] = None
     return {topic: list(numbers) for topic, numbers in topics.items()}

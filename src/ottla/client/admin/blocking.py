@@ -244,9 +244,10 @@ class Admin:
             ends = kafka.admin.list_offsets("orders")
             since = kafka.admin.list_offsets(["orders", "audit"], at=datetime(2026, 1, 1, tzinfo=UTC))
 
-        `at` is "earliest", "latest", "max_timestamp" (the record with the latest time), or a time, in
-        milliseconds or as a datetime: the first record that is not older. A mapping has one for each partition;
-        those that it lacks are asked for their end. With read_committed, "latest" ends before open transactions.
+        `at` is "earliest", "latest", "max_timestamp" (the record with the latest time), or a time as `consume` takes
+        it, a datetime, a `Timestamp` or "by_duration:PT1H": the first record that is not older. A mapping has one for
+        each partition; those that it lacks are asked for their end. With read_committed, "latest" ends before open
+        transactions.
         """
         work = self._admin.list_offsets(partitions, at, isolation=isolation, errors=errors, timeout=timeout)
         return self._call(work)

@@ -8,7 +8,8 @@ from typing import Final, Literal
 from ottla.client.admin.base import Subject, by_partition, grouped
 from ottla.client.admin.results import Errors, ListedOffset, ProducerState, Results
 from ottla.client.admin.values import Moment, moment_ms
-from ottla.client.topic_partition import TopicPartition
+from ottla.client.deadline import Deadline
+from ottla.client.topic_partition import TopicPartition, check_partition
 from ottla.errors import KafkaError
 from ottla.wire.messages import (
     DeleteRecordsRequest,
@@ -45,12 +46,23 @@ class OffsetsAdmin(Subject):
             ends = await kafka.admin.list_offsets("orders")
             since = await kafka.admin.list_offsets(["orders", "audit"], at=datetime(2026, 1, 1, tzinfo=UTC))
 
-        `at` is "earliest", "latest", "max_timestamp" (the record with the latest time), or a time, in
-        milliseconds or as a datetime: the first record that is not older. A mapping has one for each partition;
-        those that it lacks are asked for their end. With read_committed, "latest" ends before open transactions.
+        `at` is "earliest", "latest", "max_timestamp" (the record with the latest time), or a time as `consume` takes
+        it, a datetime, a `Timestamp` or "by_duration:PT1H": the first record that is not older. A mapping has one for
+        each partition; those that it lacks are asked for their end. With read_committed, "latest" ends before open
+        transactions.
         """
-        wanted = await self._partitions(partitions, timeout)
-        times = at if isinstance(at, Mapping) else dict.fromkeys(wanted, at)
+        if isolation not in _ISOLATION:
+            raise ValueError(f"isolation={isolation!r}: it is {' or '.join(map(repr, _ISOLATION))}")
+        deadline = self._deadline(timeout)
+        now_ms = int(self._runtime.clock.time() * 1000)
+        # Before anything is asked: what cannot be meant is refused without a broker.
+        default = moment_ms("latest" if isinstance(at, Mapping) else at, now_ms)
+        times = (
+            {check_partition(key): moment_ms(each, now_ms) for key, each in at.items()}
+            if isinstance(at, Mapping)
+            else {}
+        )
+        wanted = await self._partitions(partitions, deadline)
         topic_of, partition_of = ListOffsetsRequest.ListOffsetsTopic, ListOffsetsRequest.ListOffsetsPartition
         request = ListOffsetsRequest(
             replica_id=_A_CLIENT,
@@ -61,7 +73,7 @@ class OffsetsAdmin(Subject):
                     partitions=[
                         partition_of(
                             partition_index=number,
-                            timestamp=moment_ms(times.get(TopicPartition(topic, number), "latest")),
+                            timestamp=times.get(TopicPartition(topic, number), default),
                         )
                         for number in numbers
                     ],
@@ -70,7 +82,7 @@ class OffsetsAdmin(Subject):
             ],
             timeout_ms=self._timeout_ms(timeout),
         )
-        return (await self._ask_each(request, timeout, by_partition, _listed)).checked(errors)
+        return (await self._ask_each(request, deadline.left(), by_partition, _listed)).checked(errors)
 
     async def delete_records(
         self,
@@ -107,29 +119,34 @@ class OffsetsAdmin(Subject):
         self, partitions: Partitions, *, errors: Errors = "raise", timeout: float | None = None
     ) -> Results[TopicPartition, tuple[ProducerState, ...]]:
         """The idempotent and transactional producers that each partition's leader remembers (KIP-664)."""
-        wanted = await self._partitions(partitions, timeout)
+        deadline = self._deadline(timeout)
+        wanted = await self._partitions(partitions, deadline)
         request = DescribeProducersRequest(
             topics=[
                 DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=numbers)
                 for topic, numbers in grouped(wanted).items()
             ]
         )
-        return (await self._ask_each(request, timeout, by_partition, _producers)).checked(errors)
+        return (await self._ask_each(request, deadline.left(), by_partition, _producers)).checked(errors)
 
-    async def _partitions(self, given: Partitions, timeout: float | None) -> list[TopicPartition]:
+    async def _partitions(self, given: Partitions, deadline: Deadline) -> list[TopicPartition]:
         """Topics become their partitions."""
-        each = [given] if isinstance(given, str | TopicPartition) else list(given)
+        each = (
+            [given]
+            if isinstance(given, str | TopicPartition) or not isinstance(given, Iterable)
+            else list(given)
+        )
         topics = [topic for topic in each if isinstance(topic, str)]
-        known = await self._topics(topics, self._deadline(timeout)) if topics else {}
+        known = await self._topics(topics, deadline) if topics else {}
         found: dict[TopicPartition, None] = {}
         for one in each:
-            if isinstance(one, TopicPartition):
-                found[one] = None
-            else:
-                topic = known[one]
-                if isinstance(topic, KafkaError):
-                    raise topic
-                found.update((TopicPartition(one, partition.index), None) for partition in topic.partitions)
+            if not isinstance(one, str):
+                found[check_partition(one)] = None
+                continue
+            topic = known[one]
+            if isinstance(topic, KafkaError):
+                raise topic
+            found.update((TopicPartition(one, partition.index), None) for partition in topic.partitions)
         return list(found)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from operator import index
-from typing import Final, SupportsIndex
+from typing import Final
 
-Moment = str | int | datetime
-"""A name from `_MOMENTS`, milliseconds since 1970, or a datetime with a time zone."""
+from ottla.client.consume.starts import Timestamp, start_place
+from ottla.errors import ConfigurationError
+
+Moment = str | datetime | Timestamp
+"""A name from `_MOMENTS`, or a time as `consume` takes it. A number is an offset there, and no moment here."""
 
 _MOMENTS: Final[Mapping[str, int]] = {
     "latest": -1,
@@ -17,7 +19,6 @@ _MOMENTS: Final[Mapping[str, int]] = {
     "earliest_local": -4,
     "latest_tiered": -5,
 }
-_LARGEST: Final = 2**63 - 1
 
 
 def config_text(value: object) -> str | None:
@@ -31,24 +32,20 @@ def config_text(value: object) -> str | None:
     return str(value)
 
 
-def moment_ms(at: Moment) -> int:
-    """The timestamp that stands for it in ListOffsets."""
-    if isinstance(at, datetime):
-        if at.tzinfo is None:
-            raise ValueError(f"at={at!r} has no time zone: add one, such as datetime.UTC")
-        at = round(at.timestamp() * 1000)
-    if isinstance(at, str):
-        if at not in _MOMENTS:
-            raise ValueError(
-                f"at={at!r}: it is {', '.join(map(repr, _MOMENTS))}, milliseconds since 1970 or a datetime"
-            )
+def moment_ms(at: object, now_ms: int) -> int:
+    """The timestamp that stands for a Moment in ListOffsets; a ConfigurationError for what is none."""
+    if isinstance(at, str) and at in _MOMENTS:
         return _MOMENTS[at]
-    if not _is_timestamp(at):
-        raise ValueError(f"at={at!r}: milliseconds since 1970 are meant, or a name such as 'earliest'")
-    return at
-
-
-def _is_timestamp(value: object) -> bool:
-    if isinstance(value, bool):
-        return False
-    return isinstance(value, SupportsIndex) and 0 <= index(value) <= _LARGEST
+    if isinstance(at, str | datetime | Timestamp):
+        try:
+            place = start_place(at, now_ms)
+        except ConfigurationError:
+            place = None
+        if place is not None and place.timestamp is not None:
+            return place.timestamp
+    number = isinstance(at, int) and not isinstance(at, bool)
+    hint = f"a number is an offset; for a time write Timestamp({at}), or " if number else "write "
+    names = ", ".join(map(repr, _MOMENTS))
+    raise ConfigurationError(
+        f"at={at!r}: {hint}{names}, a datetime, a Timestamp or 'by_duration:PT1H'", option="at", value=at
+    )

@@ -26,8 +26,15 @@ from ottla.client.consume.session import Session
 from ottla.client.consume.starts import EARLIEST, LATEST, Place, Start, start_place
 from ottla.client.consume.subscription import Subscription
 from ottla.client.metadata import ClusterView, TopicView
+from ottla.client.metadata.pace import UNKNOWN_ANSWERS
 from ottla.client.topic_partition import TopicPartition
-from ottla.errors import DataLossError, UnknownTopicOrPartitionError, error_for, from_code
+from ottla.errors import (
+    DataLossError,
+    NoSuchPartitionError,
+    UnknownTopicOrPartitionError,
+    error_for,
+    from_code,
+)
 from ottla.wire import ZERO_UUID, Uuid
 
 _logger = logging.getLogger("ottla.client.consume.consumer")
@@ -59,6 +66,8 @@ class Assignment:
         """Topics that were seen not to exist, so that they are new when they do."""
         self._gone_since: dict[str, float] = {}
         self._told: dict[str, int] = {}
+        self._waits_for: dict[str, None] = {}
+        """Topics and patterns that were told to be waited for."""
         self.is_settled = False
         """Everything that was subscribed to has been seen: what comes now is new."""
 
@@ -82,6 +91,32 @@ class Assignment:
                 if index >= len(topic.partitions):
                     return TopicPartition(name, index)
         return None
+
+    def unknown(self, view: ClusterView) -> Iterator[TopicView]:
+        """The topics that were named and that a broker does not know."""
+        for name in self.subscription.named:
+            topic = view.topics.get(name)
+            if topic is not None and topic.error_code == _GONE:
+                yield topic
+
+    def does_not_exist(self, name: str) -> None:
+        """Brokers have said so again and again: an error for whoever reads up to a `stop`, others wait for it."""
+        if self._stop is not None:
+            raise UnknownTopicOrPartitionError(topic=name, detail="Create it, or check the name.")
+        if name not in self._waits_for:
+            self._waits_for[name] = None
+            _logger.warning(
+                "topic %s does not exist: the consumer waits for it. Create it, or check the name", name
+            )
+
+    def warn_of_patterns(self, view: ClusterView) -> None:
+        """Those that match nothing: topics may come that do."""
+        for pattern in self.subscription.patterns:
+            one = Subscription(patterns=(pattern,))
+            if any(one.matches(topic.name, topic.internal) for topic in view.topics.values()):
+                continue
+            then = "nothing is read for it" if self._stop is not None else "the consumer waits for one"
+            _logger.warning("no topic matches %r: %s", pattern.pattern, then)
 
     def settle(self) -> None:
         self.is_settled = True
@@ -241,17 +276,20 @@ class Assignment:
 
 
 class Search:
-    """One wait for all that was named; raises when a partition is not there although its topic is."""
+    """One wait for all that was named; raises, or warns, when it is certain that something is not there."""
 
     def __init__(self, assignment: Assignment, now: Callable[[], float]) -> None:
         self._assignment = assignment
         self._now = now
         self._since: float | None = None
+        self._last: dict[str, TopicView] = {}
+        self._answers: dict[str, int] = {}
 
     def look(self, view: ClusterView) -> bool | None:
         """A topic may be created yet; metadata that knows it knows its partitions, give or take a broker's lag."""
         if not view.brokers:
             return None
+        self._count(view)
         missing = self._assignment.missing(view)
         if not isinstance(missing, TopicPartition):
             self._since = None
@@ -261,12 +299,17 @@ class Search:
             self._since = now
         if now - self._since >= CONFIRMED_AFTER:
             count = len(view.topics[missing.topic].partitions)
-            raise UnknownTopicOrPartitionError(
-                topic=missing.topic,
-                partition=missing.partition,
-                detail=f"The topic has {count} partitions, 0 to {count - 1}.",
-            )
+            raise NoSuchPartitionError(topic=missing.topic, partition=missing.partition, partitions=count)
         return None
+
+    def _count(self, view: ClusterView) -> None:
+        for topic in self._assignment.unknown(view):
+            if self._last.get(topic.name) is topic:
+                continue  # an answer about something else
+            self._last[topic.name] = topic
+            self._answers[topic.name] = self._answers.get(topic.name, 0) + 1
+            if self._answers[topic.name] >= UNKNOWN_ANSWERS:
+                self._assignment.does_not_exist(topic.name)
 
 
 def _another_topic(tp: TopicPartition, old: int, then: str, new: int = -1) -> DataLossError:

@@ -28,8 +28,9 @@ from ottla.client.consume.reader import Reader
 from ottla.client.consume.session import Session
 from ottla.client.consume.starts import Place, Start, Stop, start_place, stop_place
 from ottla.client.consume.subscription import Subscription
+from ottla.client.deadline import check_timeout
 from ottla.client.home_loop import HomeLoop
-from ottla.client.topic_partition import TopicPartition
+from ottla.client.topic_partition import TopicPartition, check_partition
 from ottla.client.waiting import within
 from ottla.errors import (
     ApiTimeoutError,
@@ -38,6 +39,7 @@ from ottla.errors import (
     CorruptBatchError,
     DeserializationError,
     KafkaError,
+    NoSuchPartitionError,
     UnknownTopicOrPartitionError,
     from_code,
 )
@@ -149,10 +151,12 @@ class Consumer:
         try:
             await self._metadata.wait(search.look, None, what="the topics to read")
             if assignment.subscription.patterns:
-                assignment.on_metadata(await self._metadata.fresh(None))
+                view = await self._metadata.fresh(None)
+                assignment.on_metadata(view)
+                assignment.warn_of_patterns(view)
         except ApiTimeoutError as error:
             missing = assignment.missing(self._metadata.view)
-            return error if missing is None or error.__cause__ is not None else self._not_there(missing)
+            return error if missing is None or self._metadata.is_failing else self._not_there(missing)
         except UnknownTopicOrPartitionError as error:
             return error
         return None
@@ -162,12 +166,11 @@ class Consumer:
             error = from_code(topic.error_code, topic=missing)
             if error is not None and not isinstance(error, UnknownTopicOrPartitionError):
                 return error
+        if isinstance(missing, TopicPartition):
+            count = len(self._metadata.view.topics[missing.topic].partitions)
+            return NoSuchPartitionError(topic=missing.topic, partition=missing.partition, partitions=count)
         seconds = self._config.default_api_timeout_ms / 1000
         detail = f"It did not exist for {seconds:g} s (default_api_timeout_ms): create it, or check the name."
-        if isinstance(missing, TopicPartition):
-            return UnknownTopicOrPartitionError(
-                topic=missing.topic, partition=missing.partition, detail=detail
-            )
         return UnknownTopicOrPartitionError(topic=missing, detail=detail)
 
     async def position(
@@ -176,8 +179,10 @@ class Consumer:
         timeout: float | None = None,
     ) -> int:
         """The offset of the next record of a partition; waits until it is known, with default_api_timeout_ms."""
+        check_timeout(timeout)
         seconds = self._config.default_api_timeout_ms / 1000 if timeout is None else timeout
         self._check_open()
+        check_partition(partition)
         self.begin()
         try:
             return await within(self._clock, seconds, self._position(partition))
@@ -240,12 +245,12 @@ class Consumer:
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Gives nothing of them any more until `resume`; what is buffered is kept."""
-        for tp in partitions or self.assignment():
+        for tp in map(check_partition, partitions) if partitions else self.assignment():
             self.reader.pause(tp)
             self.queue.wake(partial(self._session.pause, tp, True))
 
     def resume(self, *partitions: TopicPartition) -> None:
-        for tp in partitions or self.paused():
+        for tp in map(check_partition, partitions) if partitions else self.paused():
             self.reader.resume(tp)
             self.queue.wake(partial(self._session.pause, tp, False))
         if self.reader.has_resumed and self.queue.on_ready is not None:
@@ -295,6 +300,7 @@ class Consumer:
         return lags
 
     def _check_assigned(self, partition: TopicPartition) -> None:
+        check_partition(partition)
         if partition not in self._session.cursors:
             raise ValueError(f"{partition} is not read by this consumer, or not known yet: see assignment()")
 
@@ -340,6 +346,7 @@ class AsyncConsumer(Consumer):
         Empty after `timeout` seconds, and at the end.
         """
         self._home.check()
+        check_timeout(timeout)
         most = self.most(max_records)
         taken: list[Any] = []
         deadline = None if timeout is None else self._clock.monotonic() + timeout

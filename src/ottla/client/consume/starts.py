@@ -27,12 +27,10 @@ class Timestamp:
     ms: int
 
     def __post_init__(self) -> None:
-        if not _is_timestamp(self.ms):
+        if isinstance(self.ms, bool) or not isinstance(self.ms, SupportsIndex):
+            raise TypeError(f"Timestamp({self.ms!r}): whole milliseconds since 1970 are meant, an int")
+        if not 0 <= index(self.ms) <= _LARGEST_TIMESTAMP:
             raise ValueError(f"Timestamp({self.ms!r}): milliseconds since 1970 are meant, 0 or more")
-
-
-def _is_timestamp(value: object) -> bool:
-    return isinstance(value, SupportsIndex) and 0 <= index(value) <= _LARGEST_TIMESTAMP
 
 
 Start: TypeAlias = str | int | datetime | Timestamp

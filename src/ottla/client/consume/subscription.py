@@ -92,6 +92,10 @@ def _collect(
 
 
 def _checked(partition: TopicPartition) -> TopicPartition:
+    topic: object = partition.topic
+    number: object = partition.partition
+    if not isinstance(topic, str) or not isinstance(number, int):
+        raise _unfit(f"{partition!r}, without a str and an int,")
     if not partition.topic or partition.partition < 0:
         raise _unfit(repr(partition))
     check_name(partition.topic)

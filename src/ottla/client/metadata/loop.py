@@ -23,7 +23,7 @@ from typing import TypeVar
 from ottla.client.backoff import Backoff
 from ottla.client.connections.broker import Broker
 from ottla.client.connections.brokers import Brokers
-from ottla.client.deadline import Deadline, DeadlinePassed
+from ottla.client.deadline import Deadline, DeadlinePassed, check_timeout
 from ottla.client.metadata.asking import Answer, Asking, put
 from ottla.client.metadata.cache import TopicCache
 from ottla.client.metadata.merge import GONE, hinted, merged, restricted, troubles
@@ -404,6 +404,7 @@ class Metadata:
             raise ClientClosedError
 
     def _api_timeout(self, seconds: float | None) -> float:
+        check_timeout(seconds)
         return self._config.default_api_timeout_ms / 1000 if seconds is None else seconds
 
     def _too_late(self, what: str, seconds: float) -> ApiTimeoutError:

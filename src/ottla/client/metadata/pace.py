@@ -22,6 +22,8 @@ QUICK_RETRY: Final = 0.25
 QUICK_RETRIES: Final = 8
 URGENT_SPACING: Final = 0.1
 """Seconds; a thousand partitions with a wrong leader are a thousand triggers, each by itself."""
+UNKNOWN_ANSWERS: Final = 5
+"""How many answers in a row may say that there is no such topic: it may be on its way to be created."""
 _JITTER: Final = 0.2
 
 

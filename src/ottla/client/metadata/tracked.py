@@ -30,6 +30,8 @@ def check_name(topic: str) -> None:
     One such name would keep the whole question, and with it everybody else's topics, from being sent. What brokers
     can refuse by themselves is theirs to refuse.
     """
+    if not isinstance(topic, str):
+        raise TypeError(f"topic must be a str, not {type(topic).__name__}")
     try:
         size = len(topic.encode())
     except UnicodeEncodeError:

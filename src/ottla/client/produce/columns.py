@@ -39,10 +39,10 @@ from ottla.client.produce.tables import (
 from ottla.client.produce.topic import TopicProducer
 from ottla.client.produce.turns import in_turn
 from ottla.client.waiting import within
-from ottla.errors import BufferFullError
+from ottla.errors import BufferFullError, NoSuchPartitionError
 from ottla.hooks import ProducerRecord
 from ottla.runtime import Runtime
-from ottla.wire.records import Accumulator, BufferFull, Delivery, NoSuchPartition, Rows, encode_columns
+from ottla.wire.records import Accumulator, BufferFull, Delivery, Rows, encode_columns
 
 _logger = logging.getLogger("ottla.client.produce.producer")
 
@@ -236,7 +236,7 @@ class ColumnsProducer:
             table.rows = Rows(in_turn(table.rows, turns))
         try:
             return self._slices(topic, table.rows, partition)
-        except NoSuchPartition:
+        except NoSuchPartitionError:
             if not await self._grown(topic):
                 raise
             return self._slices(topic, table.rows, partition)
@@ -252,15 +252,15 @@ class ColumnsProducer:
             unkeyed_partition=None if names_all else 0,
             ignore_keys=partition is not None or self._mode is not ColumnsMode.BY_KEY,
             max_record_size=self._settings.max_request_size,
+            topic=topic.name,
         )
 
     async def _check_partition(self, topic: TopicProducer, partition: int) -> None:
         if 0 <= partition < topic.load.partitions:
             return
         if partition < 0 or not await self._grown(topic) or partition >= topic.load.partitions:
-            raise NoSuchPartition(
-                f"there is no partition {partition} of topic {topic.name!r}, which has partitions 0 to "
-                f"{topic.load.partitions - 1}"
+            raise NoSuchPartitionError(
+                topic=topic.name, partition=partition, partitions=topic.load.partitions
             )
 
     async def send(

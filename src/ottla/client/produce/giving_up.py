@@ -58,6 +58,14 @@ def closed_before(recbuf: RecBuf, batch: ProducerBatch) -> AbortedError:
     return error
 
 
+def flush_waited(seconds: float, batches: int, settings: ProduceSettings) -> str:
+    """What `flush` has seen, for the error."""
+    return (
+        f"flush waited {seconds:g} seconds, and {batches} batches are still under way; they are tried until "
+        f"delivery_timeout_ms={settings.delivery_timeout * 1000:.0f}"
+    )
+
+
 def still_under_way(what: str, failure: KafkaError | None) -> ApiTimeoutError:
     """Somebody has waited long enough, and nothing is given up; `failure` is why metadata fails, if it does."""
     return ApiTimeoutError(what if failure is None else f"{what}. The last error was: {failure}")

@@ -42,12 +42,12 @@ from ottla.client.produce.topic import UNKNOWN_TOPIC, TopicParts, TopicProducer
 from ottla.client.tasks import Tasks
 from ottla.client.waiting import within
 from ottla.config import ClientConfig
-from ottla.errors import AbortedError, ApiTimeoutError, ClientClosedError, KafkaError
+from ottla.errors import AbortedError, ApiTimeoutError, ClientClosedError, KafkaError, NoSuchPartitionError
 from ottla.hooks import Hooks, ProducerInterceptor
 from ottla.runtime import Runtime, SystemClock, Timer
 from ottla.serde.calls import Serialize
 from ottla.wire.batches import BATCH_OVERHEAD
-from ottla.wire.records import Accumulator, BufferFull, BufferRetired, Delivery, NoSuchPartition
+from ottla.wire.records import Accumulator, BufferFull, BufferRetired, Delivery
 
 _logger = logging.getLogger("ottla.client.produce.producer")
 
@@ -172,7 +172,7 @@ class Producer:
         while True:
             try:
                 append = self._entries[topic]
-            except KeyError:
+            except (KeyError, TypeError):
                 append = self._entry(topic)
             try:
                 delivery = append(key, value, headers, partition, timestamp)
@@ -190,7 +190,7 @@ class Producer:
                     raise
                 again = partial(self.produce, topic, value, key, headers, partition, timestamp)
                 raise NoRoom(full, again) from None
-            except NoSuchPartition:
+            except NoSuchPartitionError:
                 # Partitions may have been added; for the next record, as this one was for what is known.
                 self._call(partial(self._metadata.refresh, f"a partition of {topic} is not known"))
                 raise
@@ -206,6 +206,7 @@ class Producer:
 
     def _entry(self, topic: str) -> Append:
         """The first record of a topic."""
+        check_name(topic)
         append = self._find(topic)
         if self._entries is not self._appends:
             append = self._entries.setdefault(topic, partial(self._path.produce, topic))
@@ -217,8 +218,6 @@ class Producer:
 
     def _open(self, topic: str) -> TopicProducer:
         """A topic that nothing is known of yet: its records are held, and the loop asks for it."""
-        if not isinstance(topic, str):
-            raise TypeError(f"topic must be a str, not {type(topic).__name__}")
         if self._is_closed:
             raise ClientClosedError
         check_name(topic)
@@ -302,6 +301,7 @@ class Producer:
 
     async def _known(self, topic: str) -> TopicProducer:
         """The topic, with its partitions."""
+        check_name(topic)
         opened = self._topics.get(topic) or self._open(topic)
         if opened.appender is None:
             await self._metadata.wait(
@@ -431,11 +431,8 @@ class Producer:
                     self._give_up(recbuf, [batch], self._expiry(recbuf, batch))
         # Records may come to be held for a topic that is asked for: nobody else would notice.
         holds = any(topic.is_asked_for and topic.appender is None for topic in self._topics.values())
-        if (
-            holds
-            or self._accumulator.used_records
-            or any(not each.is_empty for each in self._recbufs.values())
-        ):
+        is_empty = all(recbuf.is_empty for recbuf in self._recbufs.values())
+        if holds or self._accumulator.used_records or not is_empty:
             self._sweep_later()
 
     def _expiry(self, recbuf: RecBuf, batch: ProducerBatch) -> BaseException:
@@ -538,9 +535,8 @@ class Producer:
         try:
             await within(self._clock, timeout, flush.wait())
         except TimeoutError:
-            waited = f"flush waited {timeout:g} seconds, and {flush.left} batches are still under way; they are tried"
-            until = f"until delivery_timeout_ms={self._settings.delivery_timeout * 1000:.0f}"
-            raise giving_up.still_under_way(f"{waited} {until}", self._metadata.failure()) from None
+            waited = giving_up.flush_waited(timeout, flush.left, self._settings)
+            raise giving_up.still_under_way(waited, self._metadata.failure()) from None
 
     async def close(self, timeout: float) -> None:
         """Takes no more records, waits for those that are there, and fails what is left after `timeout` seconds.

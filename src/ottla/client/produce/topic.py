@@ -13,14 +13,13 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from ottla.client.metadata import PartitionView, TopicView
+from ottla.client.metadata.pace import UNKNOWN_ANSWERS
 from ottla.client.partitioners import LeaderLatency, TopicPartitioner
 from ottla.client.produce.flushes import Flush
 from ottla.client.produce.recbuf import Outlet, RecBuf
 from ottla.errors import BrokerError, UnknownTopicIdError, UnknownTopicOrPartitionError, from_code
 from ottla.wire.records import Accumulator, HeldRecords, TopicAppender
 
-_UNKNOWN_LOADS: Final = 5
-"""How many answers in a row may say that there is no such topic: it may be on its way to be created."""
 UNKNOWN_TOPIC: Final = (UnknownTopicOrPartitionError, UnknownTopicIdError)
 
 
@@ -94,7 +93,7 @@ class TopicProducer:
             self._unknown_loads = 0
         elif isinstance(error, UNKNOWN_TOPIC):
             self._unknown_loads += 1
-            if self._unknown_loads >= _UNKNOWN_LOADS:
+            if self._unknown_loads >= UNKNOWN_ANSWERS:
                 self._unknown_loads = 0
                 return error
         elif not error.retriable:

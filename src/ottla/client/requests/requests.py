@@ -16,7 +16,7 @@ from typing import Final
 
 from ottla.client.backoff import Backoff
 from ottla.client.connections.brokers import Brokers
-from ottla.client.deadline import Deadline, DeadlinePassed
+from ottla.client.deadline import Deadline, DeadlinePassed, check_timeout
 from ottla.client.metadata import Metadata
 from ottla.client.requests.asking import NOBODY, Answer, Asking
 from ottla.client.requests.routing import Place, Routing, Trail
@@ -189,6 +189,7 @@ class Requests:
         return await self._asking.ask(node_id, request, version)
 
     def _deadline(self, timeout: float | None) -> Deadline:
+        check_timeout(timeout)
         seconds = self._config.default_api_timeout_ms / 1000 if timeout is None else timeout
         return Deadline(self._runtime.clock, seconds)
 
@@ -342,6 +343,10 @@ def _passes(route: Route, error: KafkaError) -> bool:
 
 
 def _check(request: Message) -> None:
+    if not isinstance(request, Message):
+        raise TypeError(
+            f"a request is an object of ottla.wire.messages, such as MetadataRequest(), not {request!r}"
+        )
     if isinstance(request, ProduceRequest) and request.acks == 0:
         raise ValueError(
             "no broker answers a Produce request with acks=0: use produce() with the option acks=0"

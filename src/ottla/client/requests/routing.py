@@ -18,6 +18,7 @@ from ottla.client.topic_partition import TopicPartition
 from ottla.errors import (
     KafkaError,
     LeaderNotAvailableError,
+    NoSuchPartitionError,
     UnknownBrokerError,
     UnknownTopicOrPartitionError,
     from_code,
@@ -135,10 +136,8 @@ def _leader(view: ClusterView, key: TopicPartition) -> int | KafkaError:
         assert error is not None
         return error
     if not 0 <= key.partition < len(topic.partitions):
-        return UnknownTopicOrPartitionError(
-            topic=key.topic,
-            partition=key.partition,
-            detail=f"The topic has {len(topic.partitions)} partitions.",
+        return NoSuchPartitionError(
+            topic=key.topic, partition=key.partition, partitions=len(topic.partitions)
         )
     leader = topic.partitions[key.partition].leader
     if leader == NOBODY:
