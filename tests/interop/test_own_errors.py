@@ -20,6 +20,7 @@ from ottla.errors import (
     KafkaError,
     MessageTooLargeError,
     NoBrokersError,
+    NoSuchPartitionError,
     RecordTooLargeError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
@@ -130,10 +131,10 @@ def test_a_partition_that_is_not_there_is_told(broker: Broker) -> None:
 
     async def body(kafka: ottla.AsyncClient) -> None:
         await (await kafka.produce(topic, b"x", partition=1))
-        with pytest.raises(ValueError, match=f"no partition 7 of topic '{topic}'.* 0 to 1"):
+        with pytest.raises(NoSuchPartitionError, match=f"no partition 7 of topic '{topic}'.* 0 to 1"):
             await kafka.produce(topic, b"x", partition=7)
         async with kafka.consume(ottla.TopicPartition(topic, 7), start="earliest") as consumer:
-            has(await refusal(UnknownTopicOrPartitionError, take(consumer, 1)), topic, "7")
+            has(await refusal(NoSuchPartitionError, take(consumer, 1)), topic, "7")
 
     with_client(broker, body, **IMPATIENT)
 
