@@ -9,6 +9,7 @@ import asyncio
 import logging
 import re
 import socket
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -19,6 +20,7 @@ import ottla
 from ottla import TopicPartition
 from ottla.client.client import AsyncClient
 from ottla.errors import ApiTimeoutError, DeliveryError, DeliveryTimeoutError, KafkaError
+from ottla.hooks import Hook
 from ottla.net.connection import Connection
 from ottla.sim import SimRuntime
 from ottla.wire.messages import MetadataRequest
@@ -285,7 +287,18 @@ def test_the_blocking_client_says_the_same() -> None:
     bound = socket.socket()
     bound.bind(("127.0.0.1", 0))
     port = bound.getsockname()[1]
-    kafka = ottla.Client(f"127.0.0.1:{port}", default_api_timeout_ms=150)
+    refused = threading.Event()
+
+    class Watch(Hook):
+        def on_broker_connect(self, *_: object) -> None:
+            refused.set()
+
+    kafka = ottla.Client(f"127.0.0.1:{port}", default_api_timeout_ms=150, hooks=[Watch()])
+    kafka.produce("orders", b"1")
+    assert refused.wait(60)
+    kafka.abort_buffered()
+    with pytest.raises(DeliveryError):
+        kafka.flush()
     told = rf"\(127.0.0.1:{port}\): connection refused"
     waiting: list[Callable[[], object]] = [
         lambda: next(iter(kafka.consume("orders"))),

@@ -156,7 +156,11 @@ class Consumer:
                 assignment.warn_of_patterns(view)
         except ApiTimeoutError as error:
             missing = assignment.missing(self._metadata.view)
-            return error if missing is None or self._metadata.is_failing else self._not_there(missing)
+            # What no broker has told of may be there all the same.
+            is_told = isinstance(missing, TopicPartition) or missing in self._metadata.view.topics
+            return (
+                self._not_there(missing) if missing and is_told and not self._metadata.is_failing else error
+            )
         except UnknownTopicOrPartitionError as error:
             return error
         return None
