@@ -75,11 +75,10 @@ def test_a_number_of_ten_thousand_digits_is_refused_at_once() -> None:
         TOPIC.parse("retention.ms", "1" * 10_000)
 
 
-def test_a_long_value_is_shown_in_part_so_that_the_message_fits_an_answer() -> None:
+def test_a_long_value_is_shown_as_it_is() -> None:
     with pytest.raises(ConfigError) as refused:
-        TOPIC.parse("retention.ms", "x" * 32_767)
-    assert len(str(refused.value)) < 1200
-    assert "xxx... for configuration retention.ms" in str(refused.value)
+        TOPIC.parse("retention.ms", "x" * 2_000)
+    assert f"Invalid value {'x' * 2_000} for configuration retention.ms" in str(refused.value)
 
 
 def test_a_list_loses_duplicates_and_space() -> None:

@@ -11,7 +11,7 @@ from ottla.broker.controller.state import ControllerState
 from ottla.broker.metadata.delta import Delta
 from ottla.broker.metadata.image import PartitionImage
 from ottla.broker.metadata.records import MetadataRecord
-from ottla.errors import InvalidConfigError
+from ottla.errors import InvalidConfigError, UnknownServerError
 from ottla.wire import Uuid
 from ottla.wire.messages import (
     AlterConfigsRequest,
@@ -34,6 +34,7 @@ BROKER_SETTINGS: dict[str, Any] = {
     "default.replication.factor": 1,
     "broker.session.timeout.ms": SESSION * 1000,
     "delete.topic.enable": True,
+    "min.insync.replicas": 1,
 }
 
 
@@ -73,6 +74,8 @@ class Configs:
     ) -> Mapping[str, str]:
         wanted = dict(current)
         for config in resource.configs:
+            if config.config_operation > 3:
+                raise UnknownServerError
             if config.value is None:
                 wanted.pop(config.name, None)
             else:

@@ -18,6 +18,7 @@ from ottla.broker.configs.broker_changes import check_change
 from ottla.broker.configs.client_metrics import validate_client_metrics
 from ottla.broker.configs.definitions import ConfigType, Definition, Overrides
 from ottla.broker.configs.group import validate_group
+from ottla.broker.configs.hash_order import hash_order
 from ottla.broker.configs.loggers import BrokerLoggers
 from ottla.broker.configs.resources import Operation, ResourceType, check_is_node, check_name
 from ottla.broker.configs.tables import TOPIC
@@ -32,6 +33,7 @@ IncrementalResource: TypeAlias = IncrementalAlterConfigsRequest.AlterConfigsReso
 _MAX_VALUE_LENGTH: Final = 32767
 _MIN_ISR: Final = "min.insync.replicas"
 _COMMA: Final = re.compile(r"\s*,\s*")
+_OPERATIONS: Final = tuple(Operation)
 
 
 def preprocess(
@@ -79,6 +81,8 @@ def _objection(
         if kind == ResourceType.BROKER:
             if name:
                 check_is_node(name, broker.node_id)
+            if isinstance(resource, IncrementalResource):
+                _check_operations(resource)
             current = broker.dynamic if name else broker.dynamic_default
             _check_broker(name, _proposed(resource, current), current, broker)
         elif kind == ResourceType.BROKER_LOGGER and isinstance(resource, IncrementalResource):
@@ -118,7 +122,7 @@ def _checked(
     """What the resource would have, unless the controller has to refuse it."""
     _check_form(resource)
     kind, name = resource.resource_type, resource.resource_name
-    changed = _proposed(resource, current)
+    changed = _proposed(_as_controllers_see(resource), current)
     if kind == ResourceType.BROKER and _MIN_ISR in elr_bound:
         _check_min_isr(name, changed)
     if any(len(text) > _MAX_VALUE_LENGTH for text in changed.values()):
@@ -137,6 +141,24 @@ def _checked(
         case ResourceType.GROUP:
             validate_group(changed, broker)
     return changed
+
+
+def _as_controllers_see(resource: Resource | IncrementalResource) -> Resource | IncrementalResource:
+    """A controller keeps the configs of a request in a hash table, and takes them in its order."""
+    if not isinstance(resource, IncrementalResource):
+        return resource
+    by_name = {config.name: config for config in resource.configs}
+    return IncrementalResource(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[by_name[name] for name in hash_order(by_name)],
+    )
+
+
+def _check_operations(resource: IncrementalResource) -> None:
+    for config in resource.configs:
+        if config.config_operation not in _OPERATIONS:
+            raise InvalidRequestError(f"Unknown operations type {config.config_operation}")
 
 
 def _check_broker(name: str, changed: Overrides, current: Overrides, broker: BrokerConfigs) -> None:
@@ -175,8 +197,6 @@ def _apply(resource: IncrementalResource, current: Overrides) -> dict[str, str]:
                 parts = _parts(resource, config.name, Operation.SUBTRACT, changed)
                 removed = _split(value)
                 changed[config.name] = ",".join(part for part in parts if part not in removed)
-            case unknown if resource.resource_type == ResourceType.BROKER:
-                raise InvalidRequestError(f"Unknown operations type {unknown}")
             case _:
                 raise UnknownServerError  # as in Kafka, whose controller does not expect it
     return changed

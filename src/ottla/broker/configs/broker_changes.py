@@ -11,7 +11,8 @@ from ottla.broker.configs import values
 from ottla.broker.configs.broker import BrokerConfigs, base_name, definition_of, is_for_listener
 from ottla.broker.configs.broker_rules import check_rules
 from ottla.broker.configs.definitions import Overrides, UpdateMode
-from ottla.broker.configs.tables import TOPIC
+from ottla.broker.configs.hash_order import hash_order
+from ottla.broker.configs.tables import BROKER, TOPIC
 from ottla.broker.configs.topic import check_local_retention
 from ottla.broker.configs.values import ConfigError
 
@@ -47,7 +48,7 @@ def check_change(configs: BrokerConfigs, overrides: Overrides, *, for_all: bool)
 
 
 def _check_may_change(overrides: Overrides, *, for_all: bool) -> None:
-    known = {name: found for name in overrides if (found := definition_of(name)) is not None}
+    known = {name: found for name in hash_order(overrides) if (found := definition_of(name)) is not None}
     _refuse(
         "Cannot update these configs dynamically",
         [
@@ -60,12 +61,13 @@ def _check_may_change(overrides: Overrides, *, for_all: bool) -> None:
         "These security configs can be dynamically updated only per-listener using the listener prefix",
         [name for name, definition in known.items() if definition.per_listener and not is_for_listener(name)],
     )
-    for name, definition in known.items():
-        values.parse(definition, overrides[name])
+    order = {name: place for place, name in enumerate(BROKER)}
+    for name in sorted(known, key=lambda name: order[known[name].name]):
+        values.parse(known[name], overrides[name])
     if for_all:
         _refuse(
             "Cannot update these configs at default cluster level, broker id must be specified",
-            [name for name in overrides if _is_of_one_broker(name)],
+            [name for name in hash_order(overrides) if _is_of_one_broker(name)],
         )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla.broker.configs.definitions import Overrides
+from ottla.broker.configs.hash_order import hash_order
 from ottla.broker.configs.tables import CLIENT_METRICS
 from ottla.broker.configs.values import ConfigError
 from ottla.errors import InvalidConfigError, InvalidRequestError
@@ -29,11 +30,13 @@ _MATCHED: Final = frozenset(
 
 def validate_client_metrics(overrides: Overrides) -> None:
     """Raises the BrokerError that Kafka answers for a subscription with these configs."""
-    for name in overrides:
+    for name in hash_order(overrides):
         if name not in CLIENT_METRICS:
             raise InvalidRequestError(f"Unknown client metrics configuration: {name}")
     try:
-        parsed = {name: CLIENT_METRICS.parse(name, text) for name, text in overrides.items()}
+        parsed = {
+            name: CLIENT_METRICS.parse(name, overrides[name]) for name in CLIENT_METRICS if name in overrides
+        }
     except ConfigError as error:
         raise InvalidConfigError(str(error)) from None
     interval = parsed.get("interval.ms")

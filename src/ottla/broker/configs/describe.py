@@ -156,7 +156,9 @@ def describe_loggers(loggers: BrokerLoggers, wanted: Wanted = EVERYTHING) -> lis
 
 def describe_created(overrides: Overrides, broker: BrokerConfigs) -> list[CreatedEntry]:
     """What CreateTopics answers (KIP-525): unlike DescribeConfigs the text that was set, whatever its unit's name."""
-    return [_created_entry(TOPIC[name], overrides, broker) for name in TOPIC if not TOPIC[name].internal]
+    return [
+        _created_entry(TOPIC[name], overrides, broker) for name in TOPIC.names() if not TOPIC[name].internal
+    ]
 
 
 def _entries(kind: int, name: str, wanted: Wanted, sources: Sources) -> list[Entry]:

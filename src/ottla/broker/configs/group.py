@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from ottla.broker.configs.broker import BrokerConfigs
 from ottla.broker.configs.definitions import Overrides
+from ottla.broker.configs.hash_order import hash_order
 from ottla.broker.configs.tables import GROUP
 from ottla.broker.configs.values import ConfigError
 from ottla.errors import InvalidConfigError
@@ -46,13 +47,15 @@ class GroupConfigs:
 
 def validate_group(overrides: Overrides, broker: BrokerConfigs) -> None:
     """Raises the InvalidConfigError that Kafka answers for a group with these configs."""
-    for name in overrides:
+    # Kafka adds them to the defaults of all configs before it looks.
+    for name in hash_order([*GROUP, *hash_order(overrides)]):
         if name not in GROUP:
             raise InvalidConfigError(f"Unknown group config name: {name}")
     group = GroupConfigs(overrides, broker)
     try:
-        for name in overrides:
-            group.value(name)
+        for name in GROUP:
+            if name in overrides:
+                group.value(name)
         _check_bounds(group)
     except ConfigError as error:
         raise InvalidConfigError(str(error)) from None

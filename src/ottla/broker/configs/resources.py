@@ -45,12 +45,14 @@ class ConfigSource(IntEnum):
     GROUP_CONFIG = 8
 
 
-_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
+_INTEGER: Final = re.compile(r"[+-]?0*[0-9]{1,10}")
+_TWO_TO_31: Final = 1 << 31
 
 
 def node_id_of(name: str) -> int | None:
-    """The node that a resource's name means; None where it is no number."""
-    return int(name) if _INTEGER.fullmatch(name) else None
+    """The node that a resource's name means; None where it is no number of 32 bits."""
+    number = int(name) if _INTEGER.fullmatch(name) else None
+    return number if number is not None and -_TWO_TO_31 <= number < _TWO_TO_31 else None
 
 
 def check_topic_name(name: str) -> None:

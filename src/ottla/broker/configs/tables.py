@@ -17,7 +17,7 @@ from ottla.broker.configs.definitions import Definition, Value, parse_definition
 
 
 class ConfigTable(Mapping[str, Definition]):
-    """The definitions of one kind of resource by name."""
+    """The definitions of one kind of resource by name, in the order in which Kafka looks at their values."""
 
     def __init__(self, section: str) -> None:
         self._section = section
@@ -41,7 +41,7 @@ class ConfigTable(Mapping[str, Definition]):
 
     def names(self) -> tuple[str, ...]:
         """All names, sorted; those of internal configs too."""
-        return tuple(self._lines)
+        return tuple(sorted(self._lines))
 
     def parse(self, name: str, text: str) -> Value:
         """The value that a text stands for; ConfigError for one that the config may not have."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from ottla.broker.configs.broker import BrokerConfigs
 from ottla.broker.configs.definitions import Overrides
+from ottla.broker.configs.hash_order import hash_order
 from ottla.broker.configs.tables import TOPIC
 from ottla.broker.configs.values import ConfigError, invalid
 from ottla.errors import InvalidConfigError
@@ -72,14 +73,15 @@ def validate_topic(
     nulls = [name for name, value in overrides.items() if value is None]
     if nulls:
         raise InvalidConfigError(f"Null value not supported for topic configs: {','.join(nulls)}")
-    for name in overrides:
+    for name in hash_order(overrides):
         if name not in TOPIC:
             raise InvalidConfigError(f"Unknown topic config name: {name}")
     given = {name: value for name, value in overrides.items() if value is not None}
     topic = TopicConfigs(given, broker)
     try:
-        for name in given:
-            topic.value(name)
+        for name in TOPIC:
+            if name in given:
+                topic.value(name)
         _check_compaction_lag(topic)
         _check_remote_storage(topic, existing or {})
     except ConfigError as error:

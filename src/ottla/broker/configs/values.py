@@ -63,8 +63,6 @@ _THROTTLED: Final = re.compile(r"(?:[0-9]+:[0-9]+)?")
 _DURATION: Final = re.compile(
     r"by_duration:P(?=.)(?:\d+D)?(?:T(?=.)(?:\d+H)?(?:\d+M)?(?:\d+(?:[.,]\d{0,9})?S)?)?", re.IGNORECASE
 )
-# A message has to fit into the answer: strings end at 32767 bytes.
-_SHOWN_CHARACTERS: Final = 1000
 
 
 def _text(name: str, text: str) -> str:
@@ -177,8 +175,7 @@ def _checked_list(definition: Definition, name: str, value: tuple[str, ...]) -> 
 
 
 def _shown(value: object) -> str:
-    text = f"[{', '.join(value)}]" if isinstance(value, tuple) else str(value)
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
+    return f"[{', '.join(value)}]" if isinstance(value, tuple) else str(value)
 
 
 def _java_double(value: float) -> str:
