@@ -20,11 +20,13 @@ from ottla.wire.apis import API_VERSIONS_KEY
 from ottla.wire.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
 )
 from tests.broker.worlds import Body, World, batch, produce_request
 
 Run = Callable[[Body], object]
-NOT_LEADER, TIMED_OUT = 6, 7
+UNKNOWN_SERVER_ERROR, NOT_LEADER, TIMED_OUT = -1, 6, 7
 
 
 def values(cluster: AsyncCluster, topic: str = "orders") -> list[bytes | None]:
@@ -181,6 +183,29 @@ def test_an_older_kafka_can_be_played(run: Run) -> None:
             highest = {api.api_key: api.max_version for api in answer.api_keys}
             assert highest[1] == 11
             assert 60 not in highest
+
+    run(body)
+
+
+def test_an_answer_with_too_long_a_message_is_an_error_like_others(run: Run) -> None:
+    """A value of 32 kB makes a sentence about it that no answer has room for."""
+
+    def asked(kind: int, name: str, config: str) -> IncrementalAlterConfigsRequest:
+        changed = IncrementalAlterConfigsRequest.AlterableConfig(name=config, value="x" * 32_767)
+        resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
+            resource_type=kind, resource_name=name, configs=[changed]
+        )
+        return IncrementalAlterConfigsRequest(resources=[resource])
+
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"]) as cluster:
+            client = await world.client(cluster)
+            by_the_broker, by_the_controller = asked(8, "1", "root"), asked(2, "orders", "retention.ms")
+            for request in (by_the_broker, by_the_controller):
+                answer = await client.ask(request, 1, IncrementalAlterConfigsResponse)
+                assert [(each.error_code, each.error_message) for each in answer.responses] == [
+                    (UNKNOWN_SERVER_ERROR, None)
+                ]
 
     run(body)
 

@@ -344,7 +344,9 @@ class AsyncCluster:
 
     async def delete_topic(self, name: str) -> None:
         state = [DeleteTopicsRequest.DeleteTopicState(name=name)]
-        decision = self.controller.state.delete_topics(DeleteTopicsRequest(topics=state), 6)
+        decision = self.controller.state.delete_topics(
+            DeleteTopicsRequest(topics=state, timeout_ms=30_000), 6
+        )
         answer: DeleteTopicsResponse = await self.controller.carry_out(decision)
         (result,) = answer.responses
         raise_for_code(result.error_code, result.error_message, topic=name)

@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol
 from ottla.broker.addressing import set_error
 from ottla.broker.faults import Fault, Faults, TopicPartition
 from ottla.broker.registry import Answer, Handler
-from ottla.errors import BrokerError, ProtocolError, UnknownServerError
+from ottla.errors import BrokerError, EncodeError, ProtocolError, UnknownServerError
 from ottla.net.connection import Connection
 from ottla.runtime import Runtime
 from ottla.wire import Message, Uuid, decode_request_header, encode_response
@@ -282,7 +282,7 @@ class Dispatcher:
         if _requests.isEnabledFor(logging.DEBUG):
             _requests.debug("node %s -> %s %r", self._owner.id, connection.peer, response)
         try:
-            parts = encode_response(response, call.version, call.header.correlation_id)
+            parts = self._encoded(call, response)
         except ProtocolError:
             _log.exception("node %s: an answer that cannot be written: %r", self._owner.id, response)
             connection.abort()
@@ -291,6 +291,17 @@ class Dispatcher:
         if not connection.is_writable:
             # A slow reader: it gets its next answer when it has taken this one.
             connection.pause()
+
+    def _encoded(self, call: Call, response: Message) -> list[Any]:
+        """An answer that has no room for what it should say, an error message of 40 kB, is an error like others."""
+        try:
+            return encode_response(response, call.version, call.header.correlation_id)
+        except EncodeError as error:
+            refused = call.handler.refuse(call.request, UnknownServerError())
+            if refused is None:
+                raise
+            _log.warning("node %s: an answer that cannot be written: %s", self._owner.id, error)
+            return encode_response(refused, call.version, call.header.correlation_id)
 
     # With faults
 

@@ -1,4 +1,4 @@
-"""Answers that refuse a whole request, for APIs whose response has no error code of its own: each item gets it.
+"""Answers that refuse a whole request where one error code at the top is not enough: each item gets it.
 
 As Kafka's getErrorResponse does. Both the broker, which may be unable to reach the controller, and the controller
 use those for what is forwarded.
@@ -12,12 +12,16 @@ from ottla.errors import BrokerError
 from ottla.wire.messages import (
     AlterConfigsRequest,
     AlterConfigsResponse,
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
@@ -59,6 +63,52 @@ def refuse_create_partitions(
             result(name=topic.name, error_code=error.code, error_message=error.message)
             for topic in request.topics
         ]
+    )
+
+
+def refuse_elect_leaders(request: ElectLeadersRequest, error: BrokerError) -> ElectLeadersResponse:
+    """At the top, and for each partition that was named."""
+    topic_result, partition_result = (
+        ElectLeadersResponse.ReplicaElectionResult,
+        ElectLeadersResponse.PartitionResult,
+    )
+    return ElectLeadersResponse(
+        error_code=error.code,
+        replica_election_results=[
+            topic_result(
+                topic=topic.topic,
+                partition_result=[
+                    partition_result(partition_id=index, error_code=error.code, error_message=error.message)
+                    for index in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )
+
+
+def refuse_alter_reassignments(
+    request: AlterPartitionReassignmentsRequest, error: BrokerError
+) -> AlterPartitionReassignmentsResponse:
+    """The same."""
+    response = AlterPartitionReassignmentsResponse
+    return response(
+        error_code=error.code,
+        error_message=error.message,
+        responses=[
+            response.ReassignableTopicResponse(
+                name=topic.name,
+                partitions=[
+                    response.ReassignablePartitionResponse(
+                        partition_index=partition.partition_index,
+                        error_code=error.code,
+                        error_message=error.message,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
     )
 
 

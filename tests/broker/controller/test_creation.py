@@ -6,6 +6,7 @@ import pytest
 
 from ottla.broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from ottla.broker.metadata.records import Config, Partition, Topic
+from ottla.errors import PolicyViolationError, RequestTimedOutError
 from ottla.wire import ZERO_UUID
 from ottla.wire.messages import CreateTopicsRequest, CreateTopicsResponse
 from tests.broker.controller.support import Controller, assignment, state_of
@@ -264,7 +265,7 @@ def test_bad_configs_are_noticed_before_bad_numbers() -> None:
 def test_too_many_partitions_fail_the_whole_request() -> None:
     controller = Controller([1])
     topics = [
-        CreateTopicsRequest.CreatableTopic(name="huge", num_partitions=9_998, replication_factor=1),
+        CreateTopicsRequest.CreatableTopic(name="huge", num_partitions=9_995, replication_factor=1),
         CreateTopicsRequest.CreatableTopic(name="default", num_partitions=-1, replication_factor=-1),
         CreateTopicsRequest.CreatableTopic(
             name="manual", num_partitions=-1, replication_factor=-1, assignments=[assignment(0, [1])]
@@ -272,7 +273,7 @@ def test_too_many_partitions_fail_the_whole_request() -> None:
     ]
     fits = controller.state.create_topics(CreateTopicsRequest(topics=topics), 7).response
     assert {result.error_code for result in fits.topics} == {0}
-    topics[0].num_partitions += 1
+    topics[0].num_partitions = 9_999
     decision = controller.state.create_topics(CreateTopicsRequest(topics=topics), 7)
     assert decision.records == []
     assert {outcome(result) for result in decision.response.topics} == {
@@ -287,3 +288,29 @@ def test_the_same_seed_makes_the_same_topics() -> None:
         controller.create("t", partitions=20, replication_factor=2)
         logs.append(controller.log)
     assert logs[0] == logs[1]
+
+
+def test_too_many_records_fail_the_whole_request() -> None:
+    def asked(*partitions: int) -> CreateTopicsRequest:
+        topics = [
+            CreateTopicsRequest.CreatableTopic(name=f"t{index}", num_partitions=count, replication_factor=1)
+            for index, count in enumerate(partitions)
+        ]
+        return CreateTopicsRequest(topics=topics, validate_only=True)
+
+    controller = Controller([1])
+    assert controller.state.create_topics(asked(9_999), 7).response.topics[0].error_code == 0
+    for partitions in ([10_000], [9_998, 1]):
+        with pytest.raises(PolicyViolationError, match="Unable to perform excessively large batch operation"):
+            controller.state.create_topics(asked(*partitions), 7)
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_without_time_nothing_is_made(timeout_ms: int) -> None:
+    controller = Controller([1])
+    topic = CreateTopicsRequest.CreatableTopic(name="a b", num_partitions=1, replication_factor=1)
+    with pytest.raises(RequestTimedOutError):
+        controller.state.create_topics(CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms), 7)
+    twice = CreateTopicsRequest(topics=[topic, topic], timeout_ms=timeout_ms)
+    (result,) = controller.state.create_topics(twice, 7).response.topics
+    assert outcome(result) == (INVALID_REQUEST, "Duplicate topic name.")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ottla.errors import RequestTimedOutError
 from ottla.wire import ZERO_UUID, Uuid
 from ottla.wire.messages import DeleteTopicsRequest, DeleteTopicsResponse
 from tests.broker.controller.support import Controller
@@ -33,7 +34,7 @@ def by_id(topic_id: Uuid) -> DeleteTopicsRequest.DeleteTopicState:
 def delete(
     controller: Controller, *states: DeleteTopicsRequest.DeleteTopicState
 ) -> list[DeleteTopicsResponse.DeletableTopicResult]:
-    decision = controller.state.delete_topics(DeleteTopicsRequest(topics=list(states)), 6)
+    decision = controller.state.delete_topics(DeleteTopicsRequest(timeout_ms=5_000, topics=list(states)), 6)
     return controller.carry_out(decision).responses
 
 
@@ -56,7 +57,7 @@ def test_topics_are_deleted_by_name_and_by_id(controller: Controller) -> None:
 
 def test_old_versions_ask_by_a_list_of_names(controller: Controller) -> None:
     a = controller.topic_id("a")
-    request = DeleteTopicsRequest(topic_names=["a", "nope"])
+    request = DeleteTopicsRequest(timeout_ms=5_000, topic_names=["a", "nope"])
     response = controller.carry_out(controller.state.delete_topics(request, 5))
     assert response.responses == [
         refusal(
@@ -101,6 +102,16 @@ def test_a_name_and_the_id_of_the_same_topic_are_asking_twice(controller: Contro
 def test_deletion_may_be_disabled(version: int, code: int) -> None:
     controller = Controller([1], delete_topic_enable=False)
     controller.create("a")
-    decision = controller.state.delete_topics(DeleteTopicsRequest(topics=[by_name("a")]), version)
+    decision = controller.state.delete_topics(
+        DeleteTopicsRequest(timeout_ms=5_000, topics=[by_name("a")]), version
+    )
     assert decision.records == []
     assert decision.response.responses == [refusal("a", ZERO_UUID, code, None)]
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_without_time_nothing_is_deleted(controller: Controller, timeout_ms: int) -> None:
+    with pytest.raises(RequestTimedOutError):
+        controller.state.delete_topics(DeleteTopicsRequest(topic_names=["a"], timeout_ms=timeout_ms), 5)
+    twice = DeleteTopicsRequest(topic_names=["a", "a"], timeout_ms=timeout_ms)
+    assert len(controller.state.delete_topics(twice, 5).response.responses) == 1

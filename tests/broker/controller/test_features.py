@@ -32,7 +32,7 @@ def update(
 
 
 def test_a_new_cluster_runs_every_feature_at_its_highest_level(controller: Controller) -> None:
-    assert controller.log == [FeatureLevel("group.version", 1)]
+    assert controller.log[0] == FeatureLevel("group.version", 1)
     assert controller.state.image.features == {"group.version": 1}
 
 
@@ -40,7 +40,9 @@ def test_a_new_cluster_runs_every_feature_at_its_highest_level(controller: Contr
 def test_a_feature_is_turned_off_and_on_again(controller: Controller, version: int) -> None:
     answer = update(controller, ("group.version", 0, SAFE_DOWNGRADE), version=version)
     assert (answer.error_code, answer.error_message) == (0, None)
-    assert [result.feature for result in answer.results] == (["group.version"] if version < 2 else [])
+    assert [(result.feature, result.error_message) for result in answer.results] == (
+        [("group.version", "NONE")] if version < 2 else []
+    )
     assert controller.state.image.features == {}
     assert update(controller, ("group.version", 1, UPGRADE), version=version).error_code == 0
     assert controller.state.image.features == {"group.version": 1}
@@ -58,13 +60,14 @@ def test_validate_only_changes_nothing(controller: Controller) -> None:
             "nope",
             1,
             UPGRADE,
-            "Invalid update version 1 for feature nope. Local controller does not support this feature.",
+            "Invalid update version 1 for feature nope. Local controller 3000 does not support this feature.",
         ),
+        ("nope", 0, SAFE_DOWNGRADE, "Invalid update version 0 for feature nope. Feature nope not found."),
         (
             "group.version",
             9,
             UPGRADE,
-            "Invalid update version 9 for feature group.version. Local controller only supports versions 0-1",
+            "Invalid update version 9 for feature group.version. Local controller 3000 only supports versions 0-1",
         ),
         (
             "group.version",
@@ -93,6 +96,30 @@ def test_a_bad_update_is_refused(
 ) -> None:
     answer = update(controller, (feature, level, type_))
     assert (answer.error_code, answer.error_message) == (INVALID_UPDATE_VERSION, PREFIX + sentence)
+
+
+@pytest.mark.parametrize(
+    ("type_", "why"),
+    [
+        (
+            SAFE_DOWNGRADE,
+            "Refusing to perform the requested downgrade because it might delete metadata information.",
+        ),
+        (UNSAFE_DOWNGRADE, "Unsafe metadata downgrade is not supported in this version."),
+    ],
+)
+def test_the_metadata_version_does_not_go_down(controller: Controller, type_: int, why: str) -> None:
+    controller.state.supported_features["metadata.version"] = (7, 30)
+    controller.commit([FeatureLevel("metadata.version", 30)])
+    answer = update(controller, ("metadata.version", 29, type_))
+    assert answer.error_message == f"{PREFIX}Unsupported metadata.version downgrade from 30 to 29. {why}"
+
+
+def test_of_two_bad_updates_kafka_tells_the_one_that_its_hash_table_has_first(controller: Controller) -> None:
+    for names in (("no.such.feature", "no.such.other"), ("no.such.other", "no.such.feature")):
+        answer = update(controller, *((name, 1, UPGRADE) for name in names))
+        assert answer.error_message is not None
+        assert "for feature no.such.feature." in answer.error_message
 
 
 def test_a_downgrade_goes_down(controller: Controller) -> None:

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
+from ottla.errors import RequestTimedOutError
 from ottla.wire.messages import CreatePartitionsRequest
 from tests.broker.controller.support import Controller, state_of
 
+UNKNOWN_SERVER_ERROR = -1
 UNKNOWN_TOPIC_OR_PARTITION = 3
 INVALID_PARTITIONS = 37
 INVALID_REPLICATION_FACTOR = 38
@@ -29,7 +31,7 @@ def grow(
     validate_only: bool = False,
 ) -> tuple[int, str | None]:
     topic = wanted(name, count, assignments)
-    request = CreatePartitionsRequest(topics=[topic], validate_only=validate_only)
+    request = CreatePartitionsRequest(timeout_ms=5_000, topics=[topic], validate_only=validate_only)
     (result,) = controller.carry_out(controller.state.create_partitions(request)).results
     assert result.name == name
     return result.error_code, result.error_message
@@ -125,10 +127,34 @@ def test_without_brokers_nothing_grows(controller: Controller) -> None:
 
 def test_a_topic_that_is_named_twice_does_not_grow(controller: Controller) -> None:
     controller.create("u")
-    request = CreatePartitionsRequest(topics=[wanted("t", 3), wanted("u", 2), wanted("t", 4)])
+    request = CreatePartitionsRequest(
+        timeout_ms=5_000, topics=[wanted("t", 3), wanted("u", 2), wanted("t", 4)]
+    )
     response = controller.carry_out(controller.state.create_partitions(request))
     assert [(result.name, result.error_code, result.error_message) for result in response.results] == [
         ("t", INVALID_REQUEST, "Duplicate topic name."),
         ("u", 0, None),
     ]
     assert len(controller.state.image.topics["t"].partitions) == 2
+
+
+def test_one_request_adds_ten_thousand_partitions_at_most(controller: Controller) -> None:
+    controller.create("u")
+    request = CreatePartitionsRequest(
+        topics=[wanted("t", 10_000), wanted("u", 2**31 - 1)], timeout_ms=5_000, validate_only=True
+    )
+    results = controller.state.create_partitions(request).response.results
+    assert {result.name: (result.error_code, result.error_message) for result in results} == {
+        "t": (0, None),
+        "u": (UNKNOWN_SERVER_ERROR, None),
+    }
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_without_time_nothing_grows(controller: Controller, timeout_ms: int) -> None:
+    with pytest.raises(RequestTimedOutError):
+        controller.state.create_partitions(
+            CreatePartitionsRequest(topics=[wanted("nope", 3)], timeout_ms=timeout_ms)
+        )
+    twice = CreatePartitionsRequest(topics=[wanted("t", 9), wanted("t", 9)], timeout_ms=timeout_ms)
+    assert len(controller.state.create_partitions(twice).response.results) == 1

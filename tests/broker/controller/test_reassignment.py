@@ -5,8 +5,10 @@ from collections.abc import Sequence
 import pytest
 
 from ottla.broker.metadata.records import NO_LEADER, PartitionChange
+from ottla.errors import RequestTimedOutError
 from ottla.wire.messages import (
     AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
@@ -207,3 +209,20 @@ def test_the_number_of_replicas_may_be_held(controller: Controller) -> None:
     controller.fence(4)
     assert move(controller, [4, 3], may_resize=False) == (0, None)
     assert move(controller, [3, 4], may_resize=False) == (0, None)
+
+
+def test_where_no_topic_is_named_nothing_is_said(controller: Controller) -> None:
+    request = AlterPartitionReassignmentsRequest(
+        topics=[], allow_replication_factor_change=False, timeout_ms=0
+    )
+    decision = controller.state.alter_partition_reassignments(request)
+    assert decision.response == AlterPartitionReassignmentsResponse()
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_without_time_nothing_moves(controller: Controller, timeout_ms: int) -> None:
+    topic = AlterPartitionReassignmentsRequest.ReassignableTopic(name="nope", partitions=[])
+    with pytest.raises(RequestTimedOutError):
+        controller.state.alter_partition_reassignments(
+            AlterPartitionReassignmentsRequest(topics=[topic], timeout_ms=timeout_ms)
+        )

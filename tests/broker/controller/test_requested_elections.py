@@ -5,12 +5,11 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from ottla.broker.metadata.records import NO_LEADER
-from ottla.errors import BrokerError, ElectionNotNeededError, InvalidRequestError
+from ottla.errors import BrokerError, ElectionNotNeededError, InvalidRequestError, RequestTimedOutError
 from ottla.wire.messages import ElectLeadersRequest, ElectLeadersResponse
 from tests.broker.controller.support import UNCLEAN, Controller, state_of
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
-INVALID_REQUEST = 42
 PREFERRED_LEADER_NOT_AVAILABLE = 80
 ELIGIBLE_LEADERS_NOT_AVAILABLE = 83
 ELECTION_NOT_NEEDED = 84
@@ -105,10 +104,25 @@ def test_for_all_partitions_only_those_that_needed_it_are_answered(controller: C
     assert [topic.topic for topic in elect(controller, 1, None).replica_election_results] == ["t", "u"]
 
 
-def test_an_election_of_an_unknown_type_is_refused_as_a_whole_and_in_part(controller: Controller) -> None:
-    response = elect(controller, 7, {"t": [0]})
-    assert response.error_code == INVALID_REQUEST
-    assert outcomes(response) == {("t", 0): (INVALID_REQUEST, "Unknown election type 7")}
+@pytest.mark.parametrize("wanted", [{"t": [0]}, {"t": []}, {"nope": [0]}, None])
+def test_an_election_of_an_unknown_type_is_refused_as_a_whole(
+    controller: Controller, wanted: dict[str, list[int]] | None
+) -> None:
+    with pytest.raises(InvalidRequestError, match="Unknown election type 7"):
+        elect(controller, 7, wanted)
+
+
+def test_where_no_topic_is_named_the_type_does_not_matter(controller: Controller) -> None:
+    assert elect(controller, 7, {}) == ElectLeadersResponse()
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_an_election_without_time_is_not_held(controller: Controller, timeout_ms: int) -> None:
+    wanted = [ElectLeadersRequest.TopicPartitions(topic="nope", partitions=[0])]
+    with pytest.raises(RequestTimedOutError):
+        controller.state.elect_leaders(
+            ElectLeadersRequest(topic_partitions=wanted, timeout_ms=timeout_ms, election_type=9)
+        )
 
 
 def test_leaders_are_balanced_back_to_the_preferred_ones(controller: Controller) -> None:

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from ottla.broker.metadata import records
-from ottla.broker.metadata.image import MetadataImage
-from ottla.broker.metadata.records import NO_LEADER
+from ottla.broker.metadata.image import BROKER_RESOURCE, MetadataImage
+from ottla.broker.metadata.records import NO_LEADER, Config
 from ottla.errors import BrokerError
 from ottla.wire import Uuid
 from ottla.wire.messages import (
@@ -86,12 +86,14 @@ class AnyEvents(RuleBasedStateMachine):
     @rule(topic=TOPICS, count=st.integers(1, 5))
     def grow(self, topic: str, count: int) -> None:
         wanted = CreatePartitionsRequest.CreatePartitionsTopic(name=topic, count=count, assignments=None)
-        request = CreatePartitionsRequest(topics=[wanted])
+        request = CreatePartitionsRequest(timeout_ms=5_000, topics=[wanted])
         self.controller.carry_out(self.controller.state.create_partitions(request))
 
     @rule(topic=TOPICS)
     def delete(self, topic: str) -> None:
-        request = DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(name=topic)])
+        request = DeleteTopicsRequest(
+            timeout_ms=5_000, topics=[DeleteTopicsRequest.DeleteTopicState(name=topic)]
+        )
         self.controller.carry_out(self.controller.state.delete_topics(request, 6))
 
     @rule(topic=TOPICS, index=INDEXES, broker_id=BROKERS)
@@ -207,3 +209,8 @@ def test_a_log_replays_into_a_new_controller() -> None:
     second.commit(first.log)
     assert second.state.image == first.state.image
     assert not second.heartbeat(2).is_fenced
+
+
+def test_a_new_cluster_says_once_for_all_brokers_how_small_an_isr_may_be() -> None:
+    controller = Controller(min_insync_replicas=2)
+    assert controller.state.bootstrap()[-1] == Config(BROKER_RESOURCE, "", "min.insync.replicas", "2")

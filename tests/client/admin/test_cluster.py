@@ -53,12 +53,15 @@ def test_features_are_described_and_updated(run: Run) -> None:
                 features.supported["metadata.version"],
             )
             assert supported.low <= levels.high <= supported.high
-            await admin.update_features({"metadata.version": supported.high - 1}, kind="unsafe_downgrade")
+            await admin.update_features({"metadata.version": supported.high})
             await admin.update_features({"metadata.version": supported.high}, validate_only=True)
             after = await admin.describe_features(broker=1)
-            assert after.finalized["metadata.version"].high == supported.high - 1
+            assert after.finalized["metadata.version"].high == supported.high
             with pytest.raises((FeatureUpdateFailedError, InvalidUpdateVersionError)):
                 await admin.update_features({"metadata.version": supported.high + 1})
+            # As in Apache Kafka, whose latest level has no way back.
+            with pytest.raises(InvalidUpdateVersionError, match="Unsafe metadata downgrade is not supported"):
+                await admin.update_features({"metadata.version": supported.high - 1}, kind="unsafe_downgrade")
 
     run(body)
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from ottla.broker.controller import placement
 from ottla.broker.controller.assignment import check_any_active, check_assignment, new_partition
-from ottla.broker.controller.decision import Context, Decision
+from ottla.broker.controller.decision import MAX_RECORDS, Context, Decision, check_time
 from ottla.broker.metadata.image import TOPIC_RESOURCE
 from ottla.broker.metadata.names import METADATA_TOPIC, unified, why_invalid
 from ottla.broker.metadata.records import Config, MetadataRecord, Partition, Topic
@@ -54,6 +54,8 @@ def create_topics(
             f"Creation of internal topic {METADATA_TOPIC} is prohibited."
         )
     wanted = [topic for topic in request.topics if topic.name not in refused]
+    if wanted:
+        check_time(request.timeout_ms)
     response = CreateTopicsResponse()
     records: list[MetadataRecord] = []
     excess = _excess(context, wanted)
@@ -70,6 +72,8 @@ def create_topics(
         else:
             records += made.records()
             response.topics.append(_created(context, made, version))
+    if len(records) > MAX_RECORDS:
+        raise PolicyViolationError("Unable to perform excessively large batch operation.")
     response.topics += [_failed(name, error) for name, error in refused.items()]
     return Decision([] if request.validate_only else records, response)
 

@@ -7,14 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from ottla.broker.controller.placement import Random
 from ottla.broker.controller.sessions import BrokerSessions
 from ottla.broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from ottla.broker.metadata.records import MetadataRecord
-from ottla.errors import StaleBrokerEpochError
+from ottla.errors import RequestTimedOutError, StaleBrokerEpochError
 from ottla.wire.messages import AlterConfigsRequest, CreateTopicsResponse, IncrementalAlterConfigsRequest
+
+CONTROLLER_ID: Final = 3000
+"""Apart from every broker's id, as in a KRaft cluster whose controllers are nodes of their own."""
+
+MAX_RECORDS: Final = 10_000
+"""What one request may add to the metadata log."""
 
 ResponseT = TypeVar("ResponseT", covariant=True)
 
@@ -25,6 +31,12 @@ class Decision(Generic[ResponseT]):
 
     records: Sequence[MetadataRecord]
     response: ResponseT
+
+
+def check_time(timeout_ms: int) -> None:
+    """A controller that is given no time gives a request up before it looks at it, whatever is wrong with it."""
+    if timeout_ms <= 0:
+        raise RequestTimedOutError()
 
 
 class ConfigRules(Protocol):

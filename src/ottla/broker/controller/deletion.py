@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.broker.controller.decision import Context, Decision
+from ottla.broker.controller.decision import Context, Decision, check_time
 from ottla.broker.metadata.records import RemoveTopic
 from ottla.errors import (
     BrokerError,
@@ -36,6 +36,8 @@ def delete_topics(
             answers.add(state.name, state.topic_id, _disabled(version))
         return Decision([], answers.response)
     names, ids = _asked_once(states, answers)
+    if names or ids:
+        check_time(request.timeout_ms)
     doomed: dict[Uuid, str] = {}
     for topic_id in ids:
         topic = context.image.topics_by_id.get(topic_id)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.broker.controller.decision import Context, Decision
+from ottla.broker.configs.hash_order import hash_order
+from ottla.broker.controller.decision import CONTROLLER_ID, Context, Decision
 from ottla.broker.metadata.records import FeatureLevel
 from ottla.errors import BrokerError, InvalidUpdateVersionError
 from ottla.wire.messages import UpdateFeaturesRequest, UpdateFeaturesResponse
 
+METADATA_VERSION: Final = "metadata.version"
 _UPGRADE: Final = 1
 _SAFE_DOWNGRADE: Final = 2
 _UNSAFE_DOWNGRADE: Final = 3
@@ -25,7 +27,9 @@ def update_features(
     response = UpdateFeaturesResponse(error_message=None)
     records = []
     try:
-        for update in request.feature_updates:
+        updates = {update.feature: update for update in request.feature_updates}
+        for name in hash_order(updates):
+            update = updates[name]
             _check(context, update, version, supported)
             records.append(FeatureLevel(update.feature, update.max_version_level))
     except BrokerError as error:
@@ -36,7 +40,7 @@ def update_features(
         return Decision([], response)
     if version < _ONE_ANSWER_SINCE:
         response.results = [
-            UpdateFeaturesResponse.UpdatableFeatureResult(feature=update.feature, error_message=None)
+            UpdateFeaturesResponse.UpdatableFeatureResult(feature=update.feature, error_message="NONE")
             for update in request.feature_updates
         ]
     return Decision([] if request.validate_only else records, response)
@@ -48,12 +52,14 @@ def _check(
     version: int,
     supported: Mapping[str, tuple[int, int]],
 ) -> None:
-    level = update.max_version_level
-    reason = _why_not(context, update, _upgrade_type(update, version), supported)
+    level, upgrade_type = update.max_version_level, _upgrade_type(update, version)
+    reason = _why_not(context, update, upgrade_type, supported)
     if reason is not None:
         raise InvalidUpdateVersionError(
             f"Invalid update version {level} for feature {update.feature}. {reason}"
         )
+    if update.feature == METADATA_VERSION:
+        _check_metadata_version(context.image.features.get(update.feature, 0), level, upgrade_type)
 
 
 def _upgrade_type(update: UpdateFeaturesRequest.FeatureUpdateKey, version: int) -> int:
@@ -84,14 +90,29 @@ def _why_not(
         )
     if level > current and upgrade_type != _UPGRADE:
         return "Can't downgrade to a newer version."
+    if update.feature not in supported:
+        return f"Feature {update.feature} not found."
     return None
+
+
+def _check_metadata_version(current: int, level: int, upgrade_type: int) -> None:
+    """The latest level changed what the metadata log holds, so there is no way back from it."""
+    if level < current:
+        why = (
+            "Unsafe metadata downgrade is not supported in this version."
+            if upgrade_type == _UNSAFE_DOWNGRADE
+            else "Refusing to perform the requested downgrade because it might delete metadata information."
+        )
+        raise InvalidUpdateVersionError(
+            f"Unsupported {METADATA_VERSION} downgrade from {current} to {level}. {why}"
+        )
 
 
 def _unsupported(
     context: Context, feature: str, level: int, supported: Mapping[str, tuple[int, int]]
 ) -> str | None:
     """Who cannot run this level of the feature: the controller, or some broker."""
-    ranges = [("Local controller", supported.get(feature))]
+    ranges = [(f"Local controller {CONTROLLER_ID}", supported.get(feature))]
     for broker in sorted(context.image.brokers.values(), key=lambda broker: broker.id):
         known = {known.name: (known.min_version, known.max_version) for known in broker.features}
         ranges.append((f"Broker {broker.id}", known.get(feature)))

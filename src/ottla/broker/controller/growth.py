@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from ottla.broker.configs.hash_order import hash_order
 from ottla.broker.controller import placement
 from ottla.broker.controller.assignment import check_any_active, check_assignment, new_partition
-from ottla.broker.controller.decision import Context, Decision
+from ottla.broker.controller.decision import MAX_RECORDS, Context, Decision, check_time
 from ottla.broker.metadata.image import TopicImage
 from ottla.broker.metadata.records import Partition
 from ottla.errors import (
@@ -15,6 +16,7 @@ from ottla.errors import (
     InvalidPartitionsError,
     InvalidReplicaAssignmentError,
     InvalidRequestError,
+    UnknownServerError,
     UnknownTopicOrPartitionError,
 )
 from ottla.wire.messages import CreatePartitionsRequest, CreatePartitionsResponse
@@ -27,20 +29,23 @@ def create_partitions(
     duplicate = InvalidRequestError("Duplicate topic name.")
     response = CreatePartitionsResponse()
     response.results = [_result(name, duplicate) for name, count in times.items() if count > 1]
+    if 1 in times.values():
+        check_time(request.timeout_ms)
     records: list[Partition] = []
-    for topic in request.topics:
-        if times[topic.name] == 1:
-            try:
-                records += _new_partitions(context, topic)
-            except BrokerError as error:
-                response.results.append(_result(topic.name, error))
-            else:
-                response.results.append(_result(topic.name, None))
+    asked_once = {topic.name: topic for topic in request.topics if times[topic.name] == 1}
+    # In Kafka's order: what is too much for one request is told the topic that comes to it.
+    for name in hash_order(asked_once):
+        try:
+            records += _new_partitions(context, asked_once[name], MAX_RECORDS - len(records))
+        except BrokerError as error:
+            response.results.append(_result(name, error))
+        else:
+            response.results.append(_result(name, None))
     return Decision([] if request.validate_only else records, response)
 
 
 def _new_partitions(
-    context: Context, wanted: CreatePartitionsRequest.CreatePartitionsTopic
+    context: Context, wanted: CreatePartitionsRequest.CreatePartitionsTopic, at_most: int
 ) -> list[Partition]:
     topic = context.image.topics.get(wanted.name)
     if topic is None:
@@ -54,6 +59,8 @@ def _new_partitions(
             "increase."
         )
     replication_factor = len(topic.partitions[0].replicas)
+    if wanted.count - present > at_most:
+        raise UnknownServerError  # as in Kafka, which has a word for it only where topics are created
     if wanted.assignments is None:
         brokers = context.image.brokers.values()
         added: Sequence[Sequence[int]] = placement.place(

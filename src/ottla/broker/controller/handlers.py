@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 from ottla.broker.metadata.names import METADATA_TOPIC
 from ottla.broker.refusals import (
     refuse_alter_configs,
+    refuse_alter_reassignments,
     refuse_create_partitions,
     refuse_create_topics,
     refuse_delete_topics,
+    refuse_elect_leaders,
     refuse_incremental_alter_configs,
 )
 from ottla.broker.registry import Registry
-from ottla.errors import BrokerError, ProtocolError
+from ottla.errors import BrokerError, EncodeError, ProtocolError, UnknownServerError
 from ottla.wire import Message, decode_request, encode_response
 from ottla.wire.messages import (
     AllocateProducerIdsRequest,
@@ -88,8 +90,14 @@ async def envelope(controller: ControllerNode, request: EnvelopeRequest, call: C
     except BrokerError as error:
         response = handler.refuse(inner, error)
     assert isinstance(response, Message)
-    encoded = b"".join(encode_response(response, version, header.correlation_id))
-    return EnvelopeResponse(response_data=encoded[4:])
+    try:
+        encoded = encode_response(response, version, header.correlation_id)
+    except EncodeError:
+        # An error message that is too long for the protocol, for instance, as a bad value may make it.
+        refused = handler.refuse(inner, UnknownServerError())
+        assert refused is not None
+        encoded = encode_response(refused, version, header.correlation_id)
+    return EnvelopeResponse(response_data=b"".join(encoded)[4:])
 
 
 @handles(BrokerRegistrationRequest, versions=range(5))
@@ -150,12 +158,12 @@ async def incremental_alter_configs(
     return await controller.carry_out(controller.state.incremental_alter_configs(request))
 
 
-@handles(ElectLeadersRequest, versions=range(3))
+@handles(ElectLeadersRequest, versions=range(3), refuse=refuse_elect_leaders)
 async def elect_leaders(controller: ControllerNode, request: ElectLeadersRequest, call: Call) -> Any:
     return await controller.carry_out(controller.state.elect_leaders(request))
 
 
-@handles(AlterPartitionReassignmentsRequest, versions=range(2))
+@handles(AlterPartitionReassignmentsRequest, versions=range(2), refuse=refuse_alter_reassignments)
 async def alter_partition_reassignments(
     controller: ControllerNode, request: AlterPartitionReassignmentsRequest, call: Call
 ) -> Any:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from ottla.broker.background import reason, timed
 from ottla.broker.configs import BrokerConfigs
-from ottla.broker.controller.decision import Decision
+from ottla.broker.controller.decision import CONTROLLER_ID, Decision
 from ottla.broker.controller.handlers import CONTROLLER
 from ottla.broker.controller.state import ControllerState
 from ottla.broker.dispatch import Dispatcher
@@ -35,8 +35,6 @@ from ottla.wire import Message, Uuid
 
 _log = logging.getLogger("ottla.broker.controller")
 
-CONTROLLER_ID: Final = 3000
-"""Apart from every broker's id, as in a KRaft cluster whose controllers are nodes of their own."""
 _WAIT_FOR_NODES: Final = 1.0
 _AT_LEAST: Final = 1.0
 """How often sessions are looked at; one may begin at any time."""

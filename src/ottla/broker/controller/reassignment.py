@@ -8,7 +8,7 @@ that is the first one already, if the new replicas are alive.
 from __future__ import annotations
 
 from ottla.broker.controller.assignment import check_assignment
-from ottla.broker.controller.decision import Context, Decision
+from ottla.broker.controller.decision import Context, Decision, check_time
 from ottla.broker.controller.election import Election, Target
 from ottla.broker.controller.leadership import allows_unclean, propose
 from ottla.broker.metadata.image import PartitionImage, TopicImage
@@ -31,6 +31,9 @@ from ottla.wire.messages import (
 def alter_reassignments(
     context: Context, request: AlterPartitionReassignmentsRequest
 ) -> Decision[AlterPartitionReassignmentsResponse]:
+    if not request.topics:
+        return Decision([], AlterPartitionReassignmentsResponse())
+    check_time(request.timeout_ms)
     response = AlterPartitionReassignmentsResponse(
         error_message=None, allow_replication_factor_change=request.allow_replication_factor_change
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.broker.controller.decision import Context, Decision
+from ottla.broker.controller.decision import Context, Decision, check_time
 from ottla.broker.controller.election import Election, Target
 from ottla.broker.controller.leadership import propose
 from ottla.broker.metadata.image import PartitionImage, TopicImage
@@ -23,13 +23,15 @@ _ELECTIONS: Final = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 
 
 def elect_leaders(context: Context, request: ElectLeadersRequest) -> Decision[ElectLeadersResponse]:
-    """For the partitions that are named, or for all."""
+    """For the partitions that are named, or for all; where none is named, not even the type is looked at."""
     response = ElectLeadersResponse()
-    election_type = _ELECTIONS.get(request.election_type)
-    unknown_type = InvalidRequestError(f"Unknown election type {request.election_type}")
-    if election_type is None:
-        response.error_code = unknown_type.code
     wanted = request.topic_partitions
+    if wanted is not None and not wanted:
+        return Decision([], response)
+    check_time(request.timeout_ms)
+    election_type = _ELECTIONS.get(request.election_type)
+    if election_type is None:
+        raise InvalidRequestError(f"Unknown election type {request.election_type}")
     if wanted is None:
         wanted = [
             ElectLeadersRequest.TopicPartitions(topic=topic.name, partitions=list(topic.partitions))
@@ -42,8 +44,6 @@ def elect_leaders(context: Context, request: ElectLeadersRequest) -> Decision[El
         for index in topic.partitions:
             error: BrokerError | None = None
             try:
-                if election_type is None:
-                    raise unknown_type
                 records.append(_elect(context, topic.topic, index, election_type))
             except ElectionNotNeededError as not_needed:
                 if request.topic_partitions is None:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.handlers import handles
 from ottla.broker.refusals import (
+    refuse_alter_reassignments,
     refuse_create_partitions,
     refuse_create_topics,
     refuse_delete_topics,
+    refuse_elect_leaders,
 )
 from ottla.wire import Message
 from ottla.wire.messages import (
@@ -34,8 +36,8 @@ if TYPE_CHECKING:
 @handles(CreateTopicsRequest, versions=range(2, 8), refuse=refuse_create_topics)
 @handles(DeleteTopicsRequest, versions=range(1, 7), refuse=refuse_delete_topics)
 @handles(CreatePartitionsRequest, versions=range(4), refuse=refuse_create_partitions)
-@handles(ElectLeadersRequest, versions=range(3))
-@handles(AlterPartitionReassignmentsRequest, versions=range(2))
+@handles(ElectLeadersRequest, versions=range(3), refuse=refuse_elect_leaders)
+@handles(AlterPartitionReassignmentsRequest, versions=range(2), refuse=refuse_alter_reassignments)
 @handles(ListPartitionReassignmentsRequest, versions=range(1))
 @handles(UpdateFeaturesRequest, versions=range(3))
 async def forward(node: Node, request: Message, call: Call) -> Message:
