@@ -86,3 +86,11 @@ def test_a_fault_is_answered_for_its_partition_alone(kafka: Cluster, topic: str)
 def test_the_refusal_of_a_whole_request_names_every_partition(kafka: Cluster, topic: str) -> None:
     kafka.faults.add("DeleteRecords", action=error("CLUSTER_AUTHORIZATION_FAILED"), count=1)
     assert delete(kafka, topic, (0, 3), (1, 0)) == [(0, 31, -1), (1, 31, -1)]
+
+
+def test_a_topic_without_partitions_is_not_answered(kafka: Cluster, topic: str) -> None:
+    named = [
+        DeleteRecordsRequest.DeleteRecordsTopic(name=name, partitions=[]) for name in (topic, "nope", topic)
+    ]
+    answer = ask(kafka, DeleteRecordsRequest(topics=named, timeout_ms=5_000), 2, DeleteRecordsResponse)
+    assert answer.topics == []

@@ -20,6 +20,7 @@ BROKER = Registry()
 handles = BROKER.handles
 
 from ottla.broker.handlers import (  # noqa: E402, F401
+    acls,
     api_00_produce,
     api_01_fetch,
     api_02_list_offsets,

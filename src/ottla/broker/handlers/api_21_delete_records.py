@@ -2,7 +2,8 @@
 
 Only the leader answers. Offset -1 stands for the high watermark; beyond it is OFFSET_OUT_OF_RANGE, and a start that
 is further on already stays. A topic that is only compacted is POLICY_VIOLATION, Kafka's own topics are
-INVALID_TOPIC_EXCEPTION. A partition named twice is moved once, to the offset that comes last.
+INVALID_TOPIC_EXCEPTION. A partition named twice is moved once, to the offset that comes last; a topic without
+partitions is not answered, known or not.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ def delete_records(node: Node, request: DeleteRecordsRequest, call: Call) -> Del
                 partitions=[_result(node, call, name, index, offset) for index, offset in wanted.items()],
             )
             for name, wanted in offsets.items()
+            if wanted
         ]
     )
 
