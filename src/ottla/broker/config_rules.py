@@ -33,12 +33,12 @@ class ControllerRules:
     def alter(
         self, resource: AlterConfigsRequest.AlterConfigsResource, current: Mapping[str, str]
     ) -> Mapping[str, str]:
-        return configs.alter(resource, current, self._broker)
+        return configs.alter(resource, current, self._broker, elr=True)
 
     def incremental_alter(
         self, resource: IncrementalAlterConfigsRequest.AlterConfigsResource, current: Mapping[str, str]
     ) -> Mapping[str, str]:
-        return configs.incremental_alter(resource, current, self._broker)
+        return configs.incremental_alter(resource, current, self._broker, elr=True)
 
     def _with(self, defaults: Mapping[str, str]) -> BrokerConfigs:
         return self._broker.with_dynamic({}, defaults)

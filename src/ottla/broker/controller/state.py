@@ -28,8 +28,8 @@ from ottla.broker.controller.decision import ConfigRules, Context, Decision
 from ottla.broker.controller.placement import Random
 from ottla.broker.controller.sessions import BrokerSessions
 from ottla.broker.metadata.delta import Delta
-from ottla.broker.metadata.image import MetadataImage
-from ottla.broker.metadata.records import FeatureLevel, MetadataRecord
+from ottla.broker.metadata.image import BROKER_RESOURCE, MetadataImage
+from ottla.broker.metadata.records import Config, FeatureLevel, MetadataRecord
 from ottla.wire.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -86,8 +86,13 @@ class ControllerState:
         return self.image.apply_all(records)
 
     def bootstrap(self) -> Sequence[MetadataRecord]:
-        """The first records of a new cluster: every feature at its highest level."""
-        return [FeatureLevel(name, highest) for name, (_, highest) in self.supported_features.items()]
+        """The first records of a new cluster: every feature at its highest level, and how small an ISR may be.
+
+        That is said once for all brokers, as since Kafka 4.1, where none may differ from the others (KIP-966).
+        """
+        features = [FeatureLevel(name, highest) for name, (_, highest) in self.supported_features.items()]
+        smallest = str(self._context.configs.value("min.insync.replicas"))
+        return [*features, Config(BROKER_RESOURCE, "", "min.insync.replicas", smallest)]
 
     # Brokers
 
