@@ -30,6 +30,7 @@ _IDENTITY = (
     "resource_name",
     "api_key",
     "partition_index",
+    "partition_id",
     "partition",
     "index",
     "batch_index",
@@ -48,6 +49,7 @@ _TRACES = (
     (re.compile(r"(localhost|127\.0\.0\.1):\d+"), "<address>"),
     (re.compile(re.escape(tempfile.gettempdir()) + r"/[^,]*"), "<folder>"),
     (re.compile(r"(?<=within )\[-?\d+, -?\d+\]"), "<times>"),
+    (re.compile(r"(?<=Local controller )\d+"), "<id>"),
 )
 
 

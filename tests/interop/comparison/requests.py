@@ -157,8 +157,10 @@ def creatable(
     )
 
 
-def create(*topics: CreateTopicsRequest.CreatableTopic, validate_only: bool = False) -> Build:
-    return just(CreateTopicsRequest(topics=list(topics), timeout_ms=10_000, validate_only=validate_only))
+def create(
+    *topics: CreateTopicsRequest.CreatableTopic, validate_only: bool = False, timeout_ms: int = 10_000
+) -> Build:
+    return just(CreateTopicsRequest(topics=list(topics), timeout_ms=timeout_ms, validate_only=validate_only))
 
 
 def configs_of(

@@ -89,9 +89,23 @@ EPOCHS = section(
 
 
 def delete(topic: str, offset: int, partition: int = 0) -> Build:
-    wanted = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=partition, offset=offset)
-    named = DeleteRecordsRequest.DeleteRecordsTopic(name=topic, partitions=[wanted])
-    return just(DeleteRecordsRequest(topics=[named], timeout_ms=5_000))
+    return delete_several((topic, {partition: offset}))
+
+
+def delete_several(*topics: tuple[str, dict[int, int]], timeout_ms: int = 5_000) -> Build:
+    """Offsets by partition."""
+    request = DeleteRecordsRequest
+    wanted = [
+        request.DeleteRecordsTopic(
+            name=topic,
+            partitions=[
+                request.DeleteRecordsPartition(partition_index=index, offset=offset)
+                for index, offset in offsets.items()
+            ],
+        )
+        for topic, offsets in topics
+    ]
+    return just(request(topics=wanted, timeout_ms=timeout_ms))
 
 
 DELETED = section(
@@ -125,4 +139,19 @@ DELETED = section(
     ask("of an unknown partition", delete("purge-a", 1, 9), 2),
     ask("of an empty name", delete("", 1), 2),
     ask("of nothing", just(DeleteRecordsRequest(topics=[], timeout_ms=1000)), 0, 2),
+    ask("of no partitions", delete_several(("purge-a", {})), 0, 1, 2),
+    ask("of no partitions of an unknown topic", delete_several(("purge-none", {})), 0, 2),
+    ask("of no partitions and some", delete_several(("purge-a", {}), ("purge-both", {0: 0})), 0, 2),
+    ask("of no partitions and an unknown topic", delete_several(("purge-a", {}), ("purge-none", {0: 0})), 2),
+    ask("of a topic and again without partitions", delete_several(("purge-a", {0: 0}), ("purge-a", {})), 2),
+    ask("of a topic twice", delete_several(("purge-a", {0: 0}), ("purge-a", {0: 99})), 2),
+    ask("of a topic twice, other partitions", delete_several(("purge-a", {0: 0}), ("purge-a", {1: 0})), 2),
+    ask("of good and bad partitions", delete_several(("purge-a", {0: 0, 1: 9, 2: 0, -1: 0})), 0, 2),
+    ask("at the lowest offset", delete("purge-a", -(2**63)), 2),
+    ask("at the highest offset", delete("purge-a", 2**63 - 1), 2),
+    ask("at minus three", delete("purge-a", -3), 2),
+    ask("of a partition below zero", delete("purge-a", 0, -1), 2),
+    ask("of the metadata log", delete("__cluster_metadata", 0), 2),
+    ask("without time", delete_several(("purge-a", {0: 0}), timeout_ms=0), 2),
+    ask("with less than no time", delete_several(("purge-a", {0: 0}), timeout_ms=-1), 2),
 )

@@ -11,12 +11,12 @@ from tests.interop.comparison.script import Build, ask, section
 from tests.interop.comparison.world import World
 
 
-def delete(*names: str) -> Build:
+def delete(*names: str, timeout_ms: int = 10_000) -> Build:
     """As up to version 5."""
-    return just(DeleteTopicsRequest(topic_names=list(names), timeout_ms=10_000))
+    return just(DeleteTopicsRequest(topic_names=list(names), timeout_ms=timeout_ms))
 
 
-def delete_states(*states: tuple[str | None, str | Uuid]) -> Build:
+def delete_states(*states: tuple[str | None, str | Uuid], timeout_ms: int = 10_000) -> Build:
     """As from version 6: each by a name, or by an id, or by the id of a topic known by its name."""
 
     def build(world: World) -> Message:
@@ -26,7 +26,7 @@ def delete_states(*states: tuple[str | None, str | Uuid]) -> Build:
             )
             for name, topic in states
         ]
-        return DeleteTopicsRequest(topics=wanted, timeout_ms=10_000)
+        return DeleteTopicsRequest(topics=wanted, timeout_ms=timeout_ms)
 
     return build
 
@@ -53,11 +53,24 @@ DELETE = section(
     ask("by an unknown name", delete_states(("delete-none", ZERO_UUID)), 6),
     ask("by name and by id", delete_states(("delete-7", ZERO_UUID), (None, "delete-7")), 6),
     ask("by name twice", delete_states(("delete-7", ZERO_UUID), ("delete-7", ZERO_UUID)), 6),
+    ask("without time", delete("delete-none", timeout_ms=0), 1, 5),
+    ask("with less than no time", delete("delete-none", timeout_ms=-1), 5),
+    ask("none without time", delete(timeout_ms=0), 5),
+    ask("one twice without time", delete("delete-none", "delete-none", timeout_ms=0), 5),
+    ask("one twice and another without time", delete("delete-n", "delete-n", "delete-o", timeout_ms=0), 5),
+    ask("by neither without time", delete_states((None, ZERO_UUID), timeout_ms=0), 6),
+    ask(
+        "by neither and by an id without time",
+        delete_states((None, ZERO_UUID), (None, UNKNOWN_ID), timeout_ms=0),
+        6,
+    ),
     ask("those are gone", metadata("delete-2", "delete-4", "delete-5"), 12, until=is_gone),
 )
 
 
-def grow(*topics: tuple[str, int, list[list[int]] | None], validate_only: bool = False) -> Build:
+def grow(
+    *topics: tuple[str, int, list[list[int]] | None], validate_only: bool = False, timeout_ms: int = 10_000
+) -> Build:
     wanted = [
         CreatePartitionsRequest.CreatePartitionsTopic(
             name=name,
@@ -68,7 +81,7 @@ def grow(*topics: tuple[str, int, list[list[int]] | None], validate_only: bool =
         )
         for name, count, assigned in topics
     ]
-    return just(CreatePartitionsRequest(topics=wanted, timeout_ms=10_000, validate_only=validate_only))
+    return just(CreatePartitionsRequest(topics=wanted, timeout_ms=timeout_ms, validate_only=validate_only))
 
 
 def has(partitions: int) -> Any:
@@ -101,5 +114,21 @@ GROW = section(
     ask("assigned to too many brokers", grow(("grow-b", 4, [[1, 2]])), 3),
     ask("assigned to nobody", grow(("grow-b", 4, [[]])), 3),
     ask("of no topics", grow(), 3),
+    ask("without time", grow(("grow-b", 9, None), timeout_ms=0), 0, 3),
+    ask("with less than no time", grow(("grow-b", 9, None), timeout_ms=-1), 3),
+    ask("of no topics without time", grow(timeout_ms=0), 3),
+    ask("of one topic twice without time", grow(("grow-b", 6, None), ("grow-b", 7, None), timeout_ms=0), 3),
+    ask(
+        "of one topic twice and another without time",
+        grow(("grow-b", 6, None), ("grow-b", 7, None), ("grow-a", 9, None), timeout_ms=0),
+        3,
+    ),
+    ask("by ten thousand", grow(("grow-b", 10_003, None), validate_only=True), 3),
+    ask("by more than ten thousand", grow(("grow-b", 10_004, None), validate_only=True), 3),
+    ask(
+        "by more than ten thousand, and one by one",
+        grow(("grow-a", 10_006, None), ("grow-b", 4, None), validate_only=True),
+        3,
+    ),
     ask("three are there", metadata("grow-b"), 12, until=has(3)),
 )

@@ -109,4 +109,42 @@ SECTION = section(
         create(creatable("create-none", config={"a": "b"}), validate_only=True),
         7,
     ),
+    ask("without time", create(creatable("create-none"), timeout_ms=0), 2, 7),
+    ask("with less than no time", create(creatable("create-none"), timeout_ms=-1), 7),
+    ask("none without time", create(timeout_ms=0), 7),
+    ask("one name twice without time", create(creatable("create-n"), creatable("create-n"), timeout_ms=0), 7),
+    ask(
+        "one name twice and another without time",
+        create(creatable("create-n"), creatable("create-n"), creatable("create-o"), timeout_ms=0),
+        7,
+    ),
+    ask("the metadata log without time", create(creatable("__cluster_metadata"), timeout_ms=0), 7),
+    ask("a bad name without time", create(creatable("create none"), timeout_ms=0), 7),
+    ask(
+        "several unknown configs",
+        create(creatable("create-none", config={"beta": "1", "alpha": "1", "no.such.config": "1"})),
+        7,
+    ),
+    ask(
+        "several wrong configs",
+        create(
+            creatable("create-none", config={"retention.ms": "?", "cleanup.policy": "?", "segment.ms": "?"})
+        ),
+        7,
+    ),
+    ask(
+        "several null configs",
+        create(
+            creatable("create-none", config={"segment.ms": None, "flush.ms": None, "no.such.config": "1"})
+        ),
+        7,
+    ),
+    ask("ten thousand partitions", create(creatable("create-many", 10_000), validate_only=True), 7),
+    ask(
+        "one more than ten thousand partitions",
+        create(creatable("create-many", 10_001), validate_only=True),
+        7,
+    ),
+    ask("the most partitions", create(creatable("create-many", 2**31 - 1), validate_only=True), 7),
+    ask("the most replicas", create(creatable("create-many", 1, 2**15 - 1), validate_only=True), 7),
 )
