@@ -1,4 +1,4 @@
-"""The embedded cluster answers two thousand requests as Apache Kafka does, but for the differences that are listed."""
+"""The embedded cluster answers two thousand requests as Apache Kafka does, but for what is listed."""
 
 from __future__ import annotations
 
