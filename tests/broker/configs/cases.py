@@ -228,6 +228,36 @@ BROKER_CHANGES: Final[Sequence[tuple[Change, ...]]] = [
     (("log.local.retention.ms", SET, "99999999999"),),
     (("log.retention.bytes", SET, "5"), ("log.local.retention.bytes", SET, "6")),
     (("log.retention.bytes", SET, "5"), ("log.local.retention.bytes", SET, "-1")),
+    *(
+        (("listeners", SET, text),)
+        for text in ("x", "a,b", "//", "FOO://h:1", "PLAINTEXT://h:x", "PLAINTEXT://h:1,PLAINTEXT://h:2")
+    ),
+    (("listeners", SET, "FOO://h:1,x"),),
+    *((("listener.security.protocol.map", SET, text),) for text in ("x", "a:b", "a:", ":")),
+    *((("max.connections.per.ip.overrides", SET, text),) for text in ("x", "a:b", "a:", "a:1", "a:1,x")),
+    *(
+        (("metric.reporters", SET, text),)
+        for text in ("x", "", "org.apache.kafka.common.metrics.JmxReporter,x")
+    ),
+    *((("principal.builder.class", SET, text),) for text in ("x", "")),
+    (("ssl.engine.factory.class", SET, "x"),),
+    (("cordoned.log.dirs", SET, "x,y"),),
+    (("max.connection.creation.rate", SET, "0"),),
+    (("log.cleaner.threads", SET, "0"),),
+    (("remote.log.reader.threads", SET, "100"),),
+    (("remote.log.manager.copier.thread.pool.size", SET, "1"),),
+    # The first mistake counts.
+    (("num.io.threads", SET, "100"), ("num.network.threads", SET, "100"), ("background.threads", SET, "100")),
+    (("num.io.threads", SET, "100"), ("background.threads", SET, "100")),
+    (("num.io.threads", SET, "100"), ("metric.reporters", SET, "x")),
+    (("num.io.threads", SET, "100"), ("max.connections", SET, "0")),
+    (("max.connection.creation.rate", SET, "0"), ("max.connections", SET, "0")),
+    (("log.retention.ms", SET, "0"), ("listeners", SET, "x")),
+    (("log.retention.ms", SET, "0"), ("log.cleaner.threads", SET, "0")),
+    (("listeners", SET, "x"), ("message.max.bytes", SET, "?")),
+    (("message.max.bytes", SET, "?"), ("log.retention.bytes", SET, "?"), ("log.cleanup.policy", SET, "?")),
+    (("log.dirs", SET, "1"), ("node.id", SET, "1"), ("num.partitions", SET, "1"), ("broker.rack", SET, "1")),
+    (("ssl.keystore.location", SET, "1"), ("ssl.keystore.type", SET, "1"), ("ssl.key.password", SET, "1")),
     (),
 ]
 

@@ -10,18 +10,28 @@ from typing import Final
 from ottla.broker.configs import values
 from ottla.broker.configs.broker import BrokerConfigs, base_name, definition_of, is_for_listener
 from ottla.broker.configs.broker_rules import check_rules
+from ottla.broker.configs.broker_texts import (
+    check_class,
+    check_connection_limits,
+    check_listeners,
+    foreign_reporters,
+)
 from ottla.broker.configs.definitions import Overrides, UpdateMode
 from ottla.broker.configs.hash_order import hash_order
 from ottla.broker.configs.tables import BROKER, TOPIC
 from ottla.broker.configs.topic import check_local_retention
 from ottla.broker.configs.values import ConfigError
 
+# In the order in which Kafka asks whether they can follow.
 _THREAD_POOLS: Final = (
-    "num.io.threads",
-    "num.network.threads",
-    "num.replica.fetchers",
     "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
     "background.threads",
+    "num.io.threads",
+    "remote.log.reader.threads",
+    "remote.log.manager.copier.thread.pool.size",
+    "remote.log.manager.expiration.thread.pool.size",
+    "remote.log.manager.follower.thread.pool.size",
 )
 # A broker may have these per listener, and all brokers the same.
 _LISTENER_CONFIGS_OF_ALL: Final = ("max.connections", "max.connection.creation.rate", "num.network.threads")
@@ -37,7 +47,12 @@ def check_change(configs: BrokerConfigs, overrides: Overrides, *, for_all: bool)
         changed = configs.with_dynamic(configs.dynamic, overrides)
     else:
         changed = configs.with_dynamic(overrides, configs.dynamic_default)
+    if "listeners" in overrides or "listener.security.protocol.map" in overrides:
+        check_listeners(changed)
     check_rules(changed)
+    if changed.value("log.cleaner.threads") == 0:
+        raise ConfigError("/ by zero")  # of the cleaner's buffer, which its threads share
+    check_connection_limits(changed)
     try:
         _check_transition(configs, changed)
     except ConfigError as error:
@@ -64,6 +79,7 @@ def _check_may_change(overrides: Overrides, *, for_all: bool) -> None:
     order = {name: place for place, name in enumerate(BROKER)}
     for name in sorted(known, key=lambda name: order[known[name].name]):
         values.parse(known[name], overrides[name])
+        check_class(known[name], name, overrides[name])
     if for_all:
         _refuse(
             "Cannot update these configs at default cluster level, broker id must be specified",
@@ -85,18 +101,31 @@ def _refuse(sentence: str, names: list[str]) -> None:
 
 def _check_transition(old: BrokerConfigs, new: BrokerConfigs) -> None:
     """What running threads and connections could not follow."""
+    for name in ("max.connections", "max.connection.creation.rate"):
+        if new.value(name) < 1:
+            raise ConfigError(f"Invalid {name} {new.value(name)}")
+    _check_pool("num.network.threads", old, new)
+    if foreign_reporters(new):
+        raise ConfigError(
+            f"Validation of dynamic config update of Set({', '.join(_changed(old, new))}) failed with "
+            "class class kafka.server.DynamicMetricsReporters"
+        )
     for name in _THREAD_POOLS:
-        _check_pool(name, old.value(name), new.value(name))
+        _check_pool(name, old, new)
     _check_cleaner_threads(old.value("log.cleaner.threads"), new.value("log.cleaner.threads"))
-    if new.value("max.connections") < 1:
-        raise ConfigError(f"Invalid max.connections {new.value('max.connections')}")
     retention_ms = max(new.first_value(TOPIC["retention.ms"].synonyms), -1)
     check_local_retention(new.value("log.local.retention.ms"), retention_ms, "ms", "log.")
     retention_bytes = new.value("log.retention.bytes")
     check_local_retention(new.value("log.local.retention.bytes"), retention_bytes, "bytes", "log.")
 
 
-def _check_pool(name: str, old: int, new: int) -> None:
+def _changed(old: BrokerConfigs, new: BrokerConfigs) -> list[str]:
+    names = [name for name in BROKER if new.value(name) != old.value(name)]
+    return hash_order(names)
+
+
+def _check_pool(name: str, before: BrokerConfigs, after: BrokerConfigs) -> None:
+    old, new = before.value(name), after.value(name)
     failed = f"Dynamic thread count update validation failed for {name}={new}"
     if new < old // 2:
         raise ConfigError(f"{failed}, value should be at least half the current value {old}")
@@ -105,8 +134,6 @@ def _check_pool(name: str, old: int, new: int) -> None:
 
 
 def _check_cleaner_threads(old: int, new: int) -> None:
-    if new < 1:
-        raise ConfigError("Log cleaner threads should be at least 1")
     if new < old // 2:
         raise ConfigError(f"Log cleaner threads cannot be reduced to less than half the current value {old}")
     if new > old * 2:

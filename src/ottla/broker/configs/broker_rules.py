@@ -78,6 +78,16 @@ def _requirements(configs: Values) -> Iterator[tuple[bool, str]]:
         value("max.connections.per.ip") > 0 or bool(value("max.connections.per.ip.overrides")),
         "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.",
     )
+    missing = [
+        folder
+        for folder in value("cordoned.log.dirs")
+        if folder not in (value("log.dirs") or value("log.dir"))
+    ]
+    yield (
+        not missing,
+        "All entries in cordoned.log.dirs must be present in log.dirs or log.dir. Missing entries : "
+        + ", ".join(missing),
+    )
     delay, idle = value("connection.failed.authentication.delay.ms"), value("connections.max.idle.ms")
     yield (
         idle < 0 or delay < idle,
