@@ -258,6 +258,15 @@ BROKER_CHANGES: Final[Sequence[tuple[Change, ...]]] = [
     (("message.max.bytes", SET, "?"), ("log.retention.bytes", SET, "?"), ("log.cleanup.policy", SET, "?")),
     (("log.dirs", SET, "1"), ("node.id", SET, "1"), ("num.partitions", SET, "1"), ("broker.rack", SET, "1")),
     (("ssl.keystore.location", SET, "1"), ("ssl.keystore.type", SET, "1"), ("ssl.key.password", SET, "1")),
+    (("group.streams.assignment.interval.ms", SET, "5000000"), ("listeners", SET, "x")),
+    (("log.cleaner.dedupe.buffer.size", SET, "7"), ("group.share.assignment.interval.ms", SET, "5000000")),
+    (("max.connections.per.ip", SET, "0"), ("log.cleaner.dedupe.buffer.size", SET, "7")),
+    (("sasl.login.refresh.buffer.seconds", SET, "?"), ("ssl.cipher.suites", SET, ",")),
+    (("max.connections", SET, "?"), ("listener.name.plaintext.max.connections", SET, "!")),
+    (("metric.reporters", SET, "x"), ("ssl.cipher.suites", SET, " ")),
+    (("config.providers", SET, ","),),
+    (("leader.replication.throttled.rate", APPEND, "1"),),
+    (("listener.name.plaintext.max.connections", SUBTRACT, "1"),),
     (),
 ]
 
@@ -313,6 +322,7 @@ CLIENT_METRICS_CHANGES: Final[Sequence[tuple[Change, ...]]] = [
         )
     ),
     (("metrics", APPEND, "a"),),
+    (("interval.ms", SET, "?"), ("metrics", SET, ",")),
     (("interval.ms", APPEND, "1"),),
     (("no.such.config", SET, "1"),),
     (("no.such.config", DELETE, None),),

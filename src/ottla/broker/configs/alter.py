@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from ottla.broker.configs.broker import BrokerConfigs, definition_of
+from ottla.broker.configs.broker import BrokerConfigs
 from ottla.broker.configs.broker_changes import check_change
 from ottla.broker.configs.client_metrics import validate_client_metrics
 from ottla.broker.configs.definitions import ConfigType, Definition, Overrides
@@ -21,7 +21,7 @@ from ottla.broker.configs.group import validate_group
 from ottla.broker.configs.hash_order import hash_order
 from ottla.broker.configs.loggers import BrokerLoggers
 from ottla.broker.configs.resources import Operation, ResourceType, check_is_node, check_name
-from ottla.broker.configs.tables import TOPIC
+from ottla.broker.configs.tables import BROKER, TOPIC
 from ottla.broker.configs.topic import validate_topic
 from ottla.broker.configs.values import ConfigError
 from ottla.errors import BrokerError, InvalidConfigError, InvalidRequestError, UnknownServerError
@@ -34,6 +34,11 @@ _MAX_VALUE_LENGTH: Final = 32767
 _MIN_ISR: Final = "min.insync.replicas"
 _COMMA: Final = re.compile(r"\s*,\s*")
 _OPERATIONS: Final = tuple(Operation)
+_ONLY_DYNAMIC: Final = (
+    "leader.replication.throttled.rate",
+    "follower.replication.throttled.rate",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+)
 
 
 def preprocess(
@@ -216,7 +221,8 @@ def _definition(kind: int, name: str) -> Definition | None:
         case ResourceType.TOPIC:
             return TOPIC.get(name)
         case ResourceType.BROKER:
-            return definition_of(name)
+            # Not those under the name of a listener, nor those that exist only while a broker runs.
+            return BROKER.get(name) if name not in _ONLY_DYNAMIC else None
         case _:
             # Kafka's controller knows the types of no others, so there are no lists to it.
             return None

@@ -5,6 +5,7 @@ The sentences are Kafka's, also where a nested exception shows in them: they are
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from ottla.broker.configs import values
@@ -13,7 +14,6 @@ from ottla.broker.configs.broker_rules import check_rules
 from ottla.broker.configs.broker_texts import (
     check_class,
     check_connection_limits,
-    check_listeners,
     foreign_reporters,
 )
 from ottla.broker.configs.definitions import Overrides, UpdateMode
@@ -44,17 +44,17 @@ def check_change(configs: BrokerConfigs, overrides: Overrides, *, for_all: bool)
     """
     _check_may_change(overrides, for_all=for_all)
     if for_all:
-        changed = configs.with_dynamic(configs.dynamic, overrides)
+        before, changed = configs.dynamic_default, configs.with_dynamic(configs.dynamic, overrides)
     else:
-        changed = configs.with_dynamic(overrides, configs.dynamic_default)
-    if "listeners" in overrides or "listener.security.protocol.map" in overrides:
-        check_listeners(changed)
+        before, changed = configs.dynamic, configs.with_dynamic(overrides, configs.dynamic_default)
     check_rules(changed)
     if changed.value("log.cleaner.threads") == 0:
         raise ConfigError("/ by zero")  # of the cleaner's buffer, which its threads share
     check_connection_limits(changed)
     try:
-        _check_transition(configs, changed)
+        _check_transition(
+            configs, changed, [name for name in overrides if overrides[name] != before.get(name)]
+        )
     except ConfigError as error:
         raise ConfigError(
             f"Invalid value org.apache.kafka.common.config.ConfigException: {error} "
@@ -77,13 +77,13 @@ def _check_may_change(overrides: Overrides, *, for_all: bool) -> None:
         [name for name, definition in known.items() if definition.per_listener and not is_for_listener(name)],
     )
     order = {name: place for place, name in enumerate(BROKER)}
-    for name in sorted(known, key=lambda name: order[known[name].name]):
+    for name in sorted(known, key=lambda name: (order[known[name].name], is_for_listener(name))):
         values.parse(known[name], overrides[name])
         check_class(known[name], name, overrides[name])
     if for_all:
         _refuse(
             "Cannot update these configs at default cluster level, broker id must be specified",
-            [name for name in hash_order(overrides) if _is_of_one_broker(name)],
+            [name for name in overrides if _is_of_one_broker(name)],
         )
 
 
@@ -96,10 +96,10 @@ def _is_of_one_broker(name: str) -> bool:
 
 def _refuse(sentence: str, names: list[str]) -> None:
     if names:
-        raise ConfigError(f"{sentence}: [{', '.join(names)}]")
+        raise ConfigError(f"{sentence}: [{', '.join(hash_order(names))}]")
 
 
-def _check_transition(old: BrokerConfigs, new: BrokerConfigs) -> None:
+def _check_transition(old: BrokerConfigs, new: BrokerConfigs, updated: Sequence[str]) -> None:
     """What running threads and connections could not follow."""
     for name in ("max.connections", "max.connection.creation.rate"):
         if new.value(name) < 1:
@@ -107,8 +107,8 @@ def _check_transition(old: BrokerConfigs, new: BrokerConfigs) -> None:
     _check_pool("num.network.threads", old, new)
     if foreign_reporters(new):
         raise ConfigError(
-            f"Validation of dynamic config update of Set({', '.join(_changed(old, new))}) failed with "
-            "class class kafka.server.DynamicMetricsReporters"
+            f"Validation of dynamic config update of Set({', '.join(hash_order(updated))}) failed with class "
+            "class kafka.server.DynamicMetricsReporters"
         )
     for name in _THREAD_POOLS:
         _check_pool(name, old, new)
@@ -117,11 +117,6 @@ def _check_transition(old: BrokerConfigs, new: BrokerConfigs) -> None:
     check_local_retention(new.value("log.local.retention.ms"), retention_ms, "ms", "log.")
     retention_bytes = new.value("log.retention.bytes")
     check_local_retention(new.value("log.local.retention.bytes"), retention_bytes, "bytes", "log.")
-
-
-def _changed(old: BrokerConfigs, new: BrokerConfigs) -> list[str]:
-    names = [name for name in BROKER if new.value(name) != old.value(name)]
-    return hash_order(names)
 
 
 def _check_pool(name: str, before: BrokerConfigs, after: BrokerConfigs) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, Protocol
 
+from ottla.broker.configs.broker_texts import check_listeners
 from ottla.broker.configs.definitions import Synonym
 from ottla.broker.configs.tables import TOPIC
 from ottla.broker.configs.values import ConfigError
@@ -29,16 +30,17 @@ class Values(Protocol):
 
 
 def check_rules(configs: Values) -> None:
-    """Raises ConfigError for configs that no broker could start with."""
-    for holds, sentence in _requirements(configs):
-        if not holds:
-            raise ConfigError(f"requirement failed: {sentence}")
+    """Raises ConfigError for configs that no broker could start with: the first that Kafka would tell."""
     for protocol in ("consumer", "share", "streams"):
         _check_group_bounds(configs, protocol)
     _check_share_bounds(configs)
     _check_order(
         configs, "group.streams.num.standby.replicas", _NOT_MORE, "group.streams.max.standby.replicas"
     )
+    check_listeners(configs)
+    for holds, sentence in _requirements(configs):
+        if not holds:
+            raise ConfigError(f"requirement failed: {sentence}")
 
 
 def _requirements(configs: Values) -> Iterator[tuple[bool, str]]:
@@ -59,6 +61,16 @@ def _requirements(configs: Values) -> Iterator[tuple[bool, str]]:
         value("log.cleaner.dedupe.buffer.size") // max(value("log.cleaner.threads"), 1) > _MEBIBYTE,
         "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
     )
+    missing = [
+        folder
+        for folder in value("cordoned.log.dirs")
+        if folder not in (value("log.dirs") or value("log.dir"))
+    ]
+    yield (
+        not missing,
+        "All entries in cordoned.log.dirs must be present in log.dirs or log.dir. Missing entries : "
+        + ", ".join(missing),
+    )
     yield (
         value("replica.fetch.wait.max.ms") <= value("replica.socket.timeout.ms"),
         "replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms to prevent unnecessary "
@@ -77,16 +89,6 @@ def _requirements(configs: Values) -> Iterator[tuple[bool, str]]:
     yield (
         value("max.connections.per.ip") > 0 or bool(value("max.connections.per.ip.overrides")),
         "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.",
-    )
-    missing = [
-        folder
-        for folder in value("cordoned.log.dirs")
-        if folder not in (value("log.dirs") or value("log.dir"))
-    ]
-    yield (
-        not missing,
-        "All entries in cordoned.log.dirs must be present in log.dirs or log.dir. Missing entries : "
-        + ", ".join(missing),
     )
     delay, idle = value("connection.failed.authentication.delay.ms"), value("connections.max.idle.ms")
     yield (

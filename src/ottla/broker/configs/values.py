@@ -161,6 +161,8 @@ def _checked_list(definition: Definition, name: str, value: tuple[str, ...]) -> 
                 "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
             )
         return value
+    if definition.rule == "any-list":
+        return tuple(filter(None, value))
     if definition.nonempty and not value:
         allowed = ", ".join(definition.choices)
         valid = f"[{allowed}]" if allowed else "any non-empty value"
