@@ -297,3 +297,13 @@ def test_a_broker_that_is_not_registered_cannot_be_unregistered() -> None:
     answer = Controller().state.unregister_broker(UnregisterBrokerRequest(broker_id=99)).response
     assert answer.error_code == BROKER_ID_NOT_REGISTERED
     assert answer.error_message == "Broker ID 99 is not currently registered"
+
+
+def test_a_broker_that_has_left_gets_replicas_where_there_are_too_few_without_it() -> None:
+    controller = Controller([1, 2])
+    controller.create("led", [[2, 1]])
+    while not controller.heartbeat(2, want_shut_down=True).should_shut_down:
+        controller.heartbeat(1)
+    controller.create("t", replication_factor=2)
+    partition = controller.partition("t")
+    assert (sorted(partition.replicas), partition.leader, partition.isr) == ([1, 2], 1, (1,))

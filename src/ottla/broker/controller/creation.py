@@ -58,13 +58,11 @@ def create_topics(
         check_time(request.timeout_ms)
     response = CreateTopicsResponse()
     records: list[MetadataRecord] = []
-    excess = _excess(context, wanted)
+    _check_excess(context, wanted)
     # Names are checked against the topics of before: Kafka, too, lets two that collide in by one request.
     collisions = _names_by_unified(context)
     for topic in wanted:
         try:
-            if excess is not None:
-                raise excess
             _check_name(context, topic.name, collisions)
             made = _new_topic(context, topic)
         except BrokerError as error:
@@ -78,9 +76,7 @@ def create_topics(
     return Decision([] if request.validate_only else records, response)
 
 
-def _excess(
-    context: Context, topics: Iterable[CreateTopicsRequest.CreatableTopic]
-) -> PolicyViolationError | None:
+def _check_excess(context: Context, topics: Iterable[CreateTopicsRequest.CreatableTopic]) -> None:
     """Too many partitions for one request fail all of it."""
     total = 0
     for topic in topics:
@@ -90,9 +86,8 @@ def _excess(
             total += context.configs.value("num.partitions")
         else:
             total += max(topic.num_partitions, 0)
-    if total <= _MAX_PARTITIONS_PER_REQUEST:
-        return None
-    return PolicyViolationError("Excessively large number of partitions per request.")
+    if total > _MAX_PARTITIONS_PER_REQUEST:
+        raise PolicyViolationError("Excessively large number of partitions per request.")
 
 
 def _names_by_unified(context: Context) -> Mapping[str, str]:

@@ -29,7 +29,8 @@ def place(
     partitions: int, replication_factor: int, brokers: Iterable[BrokerImage], random: Random
 ) -> list[tuple[int, ...]]:
     """The replicas of each new partition; InvalidReplicationFactorError where there are too few brokers."""
-    usable = [broker for broker in brokers if not broker.in_controlled_shutdown]
+    # One that is leaving gets nothing new; one that has left may come back.
+    usable = [broker for broker in brokers if broker.fenced or not broker.in_controlled_shutdown]
     if replication_factor <= 0:
         raise InvalidReplicationFactorError(
             f"Invalid replication factor {replication_factor}: the replication factor must be positive."

@@ -145,6 +145,11 @@ SECTION = section(
         create(creatable("create-many", 10_001), validate_only=True),
         7,
     ),
+    ask(
+        "too many partitions beside one name twice",
+        create(creatable("create-many", 10_001), creatable("create-n"), creatable("create-n")),
+        7,
+    ),
     ask("the most partitions", create(creatable("create-many", 2**31 - 1), validate_only=True), 7),
     ask("the most replicas", create(creatable("create-many", 1, 2**15 - 1), validate_only=True), 7),
 )
