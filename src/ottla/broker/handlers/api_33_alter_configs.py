@@ -5,32 +5,54 @@ The broker looks at the form of each resource and at configs of its own; the con
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.broker.configs import preprocess
 from ottla.broker.handlers import handles
 from ottla.broker.refusals import refuse_alter_configs
-from ottla.wire.messages import AlterConfigsRequest, AlterConfigsResponse
+from ottla.wire.messages import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    IncrementalAlterConfigsResponse,
+)
 
 if TYPE_CHECKING:
     from ottla.broker.dispatch import Call
     from ottla.broker.node import Node
 
+_Result = TypeVar(
+    "_Result",
+    AlterConfigsResponse.AlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse.AlterConfigsResourceResponse,
+)
+
 
 @handles(AlterConfigsRequest, versions=range(3), refuse=refuse_alter_configs)
 async def alter_configs(node: Node, request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
     objections = preprocess(request.resources, node.config, node.loggers)
-    good, answer = [], AlterConfigsResponse()
+    answer, good = AlterConfigsResponse(), []
     for resource, error in zip(request.resources, objections, strict=True):
+        result = AlterConfigsResponse.AlterConfigsResourceResponse(
+            resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
+        )
+        answer.responses.append(result)
         if error is None:
             good.append(resource)
         else:
-            answer.responses += refuse_alter_configs(
-                AlterConfigsRequest(resources=[resource]), error
-            ).responses
+            result.error_code, result.error_message = error.code, error.message
     if good:
         passed_on = AlterConfigsRequest(resources=good, validate_only=request.validate_only)
         forwarded = await node.link.forward(passed_on, call)
         assert isinstance(forwarded, AlterConfigsResponse)
-        answer.responses += forwarded.responses
+        fill_in(answer.responses, forwarded.responses)
     return answer
+
+
+def fill_in(results: Sequence[_Result], of_controller: Iterable[_Result]) -> None:
+    """What the controller says of some resources, in its place: results come in the order of the request."""
+    said = {(each.resource_type, each.resource_name): each for each in of_controller}
+    for result in results:
+        found = said.get((result.resource_type, result.resource_name))
+        if found is not None:
+            result.error_code, result.error_message = found.error_code, found.error_message

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.configs import ResourceType, preprocess
 from ottla.broker.handlers import handles
+from ottla.broker.handlers.api_33_alter_configs import fill_in
 from ottla.broker.refusals import refuse_incremental_alter_configs
 from ottla.wire.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
@@ -23,26 +24,21 @@ async def incremental_alter_configs(
     node: Node, request: IncrementalAlterConfigsRequest, call: Call
 ) -> IncrementalAlterConfigsResponse:
     objections = preprocess(request.resources, node.config, node.loggers)
-    good, answer = [], IncrementalAlterConfigsResponse()
+    answer, good = IncrementalAlterConfigsResponse(), []
     for resource, error in zip(request.resources, objections, strict=True):
+        result = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
+            resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
+        )
+        answer.responses.append(result)
         if error is not None:
-            refused = IncrementalAlterConfigsRequest(resources=[resource])
-            answer.responses += refuse_incremental_alter_configs(refused, error).responses
-        elif resource.resource_type == ResourceType.BROKER_LOGGER:
-            if not request.validate_only:
-                node.loggers.apply(resource)
-            answer.responses.append(
-                IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
-                    resource_type=resource.resource_type,
-                    resource_name=resource.resource_name,
-                    error_message=None,
-                )
-            )
-        else:
+            result.error_code, result.error_message = error.code, error.message
+        elif resource.resource_type != ResourceType.BROKER_LOGGER:
             good.append(resource)
+        elif not request.validate_only:
+            node.loggers.apply(resource)
     if good:
         passed_on = IncrementalAlterConfigsRequest(resources=good, validate_only=request.validate_only)
         forwarded = await node.link.forward(passed_on, call)
         assert isinstance(forwarded, IncrementalAlterConfigsResponse)
-        answer.responses += forwarded.responses
+        fill_in(answer.responses, forwarded.responses)
     return answer
