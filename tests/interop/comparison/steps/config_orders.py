@@ -194,7 +194,7 @@ def _whole_names() -> list[Step]:
     }.items():
         for name in names:
             key, value = GOOD.get(kind, ("a", "b"))
-            for label, configs in {
+            changes: dict[str, dict[str, str | None]] = {
                 "good": {key: value},
                 "nothing": {},
                 "a bad value": {key: "?"},
@@ -202,7 +202,8 @@ def _whole_names() -> list[Step]:
                 "unknown": {"no.such.config": "1"},
                 "a null, then unknown": {key: None, "no.such.config": "1"},
                 "unknown, then a bad value": {"no.such.config": "1", key: "?"},
-            }.items():
+            }
+            for label, configs in changes.items():
                 steps += ask(
                     f"{KINDS.get(kind, kind)} {name!r}: {label}",
                     whole(name, configs, kind=kind, validate_only=True),
