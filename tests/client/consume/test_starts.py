@@ -58,7 +58,7 @@ def test_the_reset_policy_is_a_place_or_none(policy: str, place: Place | None) -
 
 @pytest.mark.parametrize("ms", [-1, 2**63, math.inf, math.nan, 1.5, "5"])
 def test_what_is_no_timestamp_is_refused(ms: Any) -> None:
-    with pytest.raises(ValueError, match="1970"):
+    with pytest.raises((TypeError, ValueError), match="1970"):
         Timestamp(ms)
 
 
