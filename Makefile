@@ -14,10 +14,13 @@ FUZZ_FRAMES ?= 1000000
 FUZZ_CONNECTIONS ?= 20000
 CHAOS_SEEDS ?= 2000
 SOAK_SECONDS ?= 600
+FUZZ_STEPS ?= 10000
+FUZZ_SEED ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-kafka test-kafka-full chaos lint format stubs fuzz interleavings soak sanitize bench wheel demo clean
+.PHONY: help setup test test-kafka test-kafka-full chaos interleavings soak fuzz fuzz-kafka sanitize
+.PHONY: lint format stubs bench wheel demo clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
@@ -73,6 +76,10 @@ soak: $(STAMP) ## ten minutes of clients that come and go, and nothing may grow 
 
 interleavings: $(STAMP) ## every interleaving of the threads of the blocking client's driver, without a bound (a minute)
 	$(PY) -m tests.client.driver_scenarios
+
+fuzz-kafka: $(STAMP) ## random requests to Apache Kafka and the embedded cluster, compared (FUZZ_STEPS=N, FUZZ_SEED=N)
+	@$(PYTHON) tools/preflight.py java
+	$(PY) -m tests.interop.fuzz --steps $(FUZZ_STEPS) $(if $(FUZZ_SEED),--seed $(FUZZ_SEED))
 
 sanitize: $(STAMP) ## the compiled core's tests and fuzzers under AddressSanitizer and UBSan
 	$(PY) -m tools.sanitize

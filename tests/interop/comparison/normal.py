@@ -39,10 +39,12 @@ _IDENTITY = (
     "broker_id",
 )
 # Lists whose order says something: which value of a config wins, which transaction came first.
-_ORDERED = frozenset({"synonyms", "aborted_transactions"})
-_LEFT_OUT = frozenset({"throttle_time_ms"})
-_VARYING = frozenset({"host", "port", "cluster_id", "finalized_features_epoch"})
-_CLOCKS = frozenset({"log_append_time_ms", "timestamp", "last_timestamp"})
+ORDERED = frozenset({"synonyms", "aborted_transactions"})
+# Lists that Kafka takes from a hash map, of what has no name.
+_SORTED = frozenset({"active_producers"})
+LEFT_OUT = frozenset({"throttle_time_ms"})
+VARYING = frozenset({"host", "port", "cluster_id", "finalized_features_epoch"})
+CLOCKS = frozenset({"log_append_time_ms", "timestamp", "last_timestamp"})
 _A_DAY_MS = 24 * 60 * 60 * 1000
 # What a text gives away about where and when it was written.
 _TRACES = (
@@ -65,7 +67,7 @@ def _struct(struct: WireStruct, world: World, without: str | None = None) -> dic
         field: _field(field, value, world)
         for field in struct.FIELDS
         if field != without
-        and field not in _LEFT_OUT
+        and field not in LEFT_OUT
         and (value := getattr(struct, field)) != getattr(default, field)
     }
 
@@ -83,8 +85,10 @@ def _field(name: str, value: Any, world: World) -> Plain:
 def _list(name: str, values: list[Any], world: World) -> Plain:
     if not values or not isinstance(values[0], WireStruct):
         return [_scalar(name, value, world) for value in values]
+    if name in _SORTED:
+        values = sorted(values, key=lambda value: value.producer_id)
     identity = next((field for field in _IDENTITY if field in values[0].FIELDS), None)
-    if identity is None or name in _ORDERED:
+    if identity is None or name in ORDERED:
         return [_struct(value, world) for value in values]
     found: dict[str, Plain] = {}
     for value in values:
@@ -108,9 +112,9 @@ def _label(identity: str, struct: WireStruct, world: World) -> str:
 
 
 def _scalar(name: str, value: Any, world: World) -> Plain:
-    if name in _VARYING and value != -1:
+    if name in VARYING and value != -1:
         return f"<{name}>"
-    if name in _CLOCKS:
+    if name in CLOCKS:
         return clock(value)
     if name.endswith("error_code"):
         return error_name(value)
