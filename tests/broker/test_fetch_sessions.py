@@ -149,8 +149,11 @@ def test_a_full_cache_gives_no_session_until_one_is_old() -> None:
 
 def test_topics_are_known_by_id_since_version_13() -> None:
     sessions = FetchSessions(Random(1))
-    session = opened(sessions, 0, version=13)
-    gone = sessions.open(request(session, 1), 13, lambda _: None, 0.0)
-    assert [each.topic for each in gone.wanted] == [None]
-    back = sessions.open(request(session, 2), 13, names, 0.0)
-    assert [each.topic for each in back.wanted] == ["orders"]
+    context = sessions.open(request(0, 0, 0), 13, lambda _: None, 0.0)
+    assert [each.topic for each in context.wanted] == [None]
+    session = context.answer(results(context.wanted)).session_id
+    come = sessions.open(request(session, 1), 13, names, 0.0)
+    assert [each.topic for each in come.wanted] == ["orders"]
+    # As in Kafka, which goes on asking for the name that the topic had.
+    gone = sessions.open(request(session, 2), 13, lambda _: None, 0.0)
+    assert [each.topic for each in gone.wanted] == ["orders"]

@@ -92,6 +92,15 @@ class FetchContext:
     is_incremental: bool = False
     error: BrokerError | None = None
 
+    def fails_over(self, results: list[tuple[Wanted, FetchResponse.PartitionData]], version: int) -> bool:
+        """Whether Kafka fails inside: it compares each topic with the one before by its name, if that has no id.
+
+        The zero id has neither, which shows as soon as another partition follows.
+        """
+        if version < TOPIC_IDS_SINCE:
+            return False
+        return any(wanted.topic_id == ZERO_UUID for wanted, _ in results[:-1])
+
     def answer(self, results: list[tuple[Wanted, FetchResponse.PartitionData]]) -> FetchResponse:
         """The response, without what a session's client already knows."""
         response = FetchResponse(session_id=self.session.id if self.session else 0)
@@ -99,7 +108,7 @@ class FetchContext:
             response.error_code = self.error.code
             response.session_id = 0
             return response
-        topics: dict[tuple[str | None, Uuid], FetchResponse.FetchableTopicResponse] = {}
+        last: tuple[str | None, Uuid] | None = None
         for wanted, result in results:
             mention = wanted.update(result) if self.session is not None else True
             if self.is_incremental and not mention:
@@ -109,12 +118,13 @@ class FetchContext:
                 # partition has its turn.
                 _move_to_end(self.session, wanted)
             key = (wanted.topic, wanted.topic_id)
-            if key not in topics:
-                topics[key] = FetchResponse.FetchableTopicResponse(
-                    topic=wanted.topic or "", topic_id=wanted.topic_id
+            if key != last:
+                # The order of the partitions is kept, even if a topic is named twice for it.
+                response.responses.append(
+                    FetchResponse.FetchableTopicResponse(topic=wanted.topic or "", topic_id=wanted.topic_id)
                 )
-                response.responses.append(topics[key])
-            topics[key].partitions.append(result)
+                last = key
+            response.responses[-1].partitions.append(result)
         return response
 
 
@@ -169,11 +179,11 @@ class FetchSessions:
                 session.partitions.pop(_key(topic.topic, topic.topic_id, partition, version), None)
         if not session.partitions:
             del self._sessions[session.id]
-            return FetchContext([])
+            return FetchContext(list(_wanted(request, version, topic_name).values()))
         session.advance(now)
         for wanted in session.partitions.values():
-            if wanted.topic_id != ZERO_UUID:
-                # A topic that was unknown when the session began may have come since, and the other way round.
+            if wanted.topic is None:
+                # A topic that was unknown when the session began may have come since.
                 wanted.topic = topic_name(wanted.topic_id)
         return FetchContext(list(session.partitions.values()), session, is_incremental=True)
 

@@ -104,6 +104,7 @@ class Node:
         )
         self.server = Server(runtime, self.dispatcher, limits, f"node {self.id}", self.fail)
         self._retention: Timer | None = None
+        self._expiry: Timer | None = None
         self._ending: asyncio.Task[None] | None = None
         self._is_ready = self._is_paused = False
         self._on_listening = on_listening
@@ -127,6 +128,7 @@ class Node:
         if not self._is_paused:
             self.server.resume()
         self._schedule_retention()
+        self._schedule_expiry()
         _log.info("node %s serves on %s:%s", self.id, self.host, self.port)
 
     async def stop(self, *, clean: bool = True) -> None:
@@ -157,8 +159,9 @@ class Node:
     async def _end(self) -> None:
         await self.link.close()
         await self.server.close()
-        if self._retention is not None:
-            self._retention.cancel()
+        for timer in (self._retention, self._expiry):
+            if timer is not None:
+                timer.cancel()
         tasks = list(self._background)
         for task in tasks:
             task.cancel()
@@ -306,13 +309,23 @@ class Node:
         now = self.now_ms()
         for partition in self.partitions.values():
             if partition.is_leader:
-                partition.log.producers.expire(now)
                 try:
                     partition.log.enforce_retention(now)
                 except KafkaStorageError as error:
                     # That log only: it is as it was, or refuses to be used. Next time it may work.
                     _log.error("node %s: %s", self.id, error)
         self._schedule_retention()
+
+    def _schedule_expiry(self) -> None:
+        delay = self.config.value("producer.id.expiration.check.interval.ms") / 1000
+        expire = timed(self._expire_producers, "it cannot let idle producers go", self.fail)
+        self._expiry = self.runtime.clock.call_later(delay, expire)
+
+    def _expire_producers(self) -> None:
+        now = self.now_ms()
+        for partition in self.partitions.values():
+            partition.log.producers.expire(now)
+        self._schedule_expiry()
 
 
 def log_directory(topic: str, index: int, topic_id: Uuid) -> str:

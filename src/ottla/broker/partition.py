@@ -21,6 +21,7 @@ from ottla.errors import (
     NotLeaderOrFollowerError,
     OffsetOutOfRangeError,
     UnknownLeaderEpochError,
+    UnknownServerError,
 )
 from ottla.wire import Uuid
 from ottla.wire.primitives import Buffer
@@ -90,8 +91,8 @@ class Partition:
             raise NotLeaderOrFollowerError(topic=self.topic, partition=self.index, broker=self.node_id)
 
     def check_epoch(self, epoch: int) -> None:
-        """A client says which epoch it believes to be the current one (KIP-320); a negative one says nothing."""
-        if epoch < 0 or epoch == self.leader_epoch:
+        """A client says which epoch it believes to be the current one (KIP-320); -1 says nothing."""
+        if epoch in (NO_EPOCH, self.leader_epoch):
             return
         error = FencedLeaderEpochError if epoch < self.leader_epoch else UnknownLeaderEpochError
         raise error(topic=self.topic, partition=self.index, broker=self.node_id)
@@ -117,6 +118,16 @@ class Partition:
         if not self.log.log_start_offset <= offset <= self.high_watermark:
             raise OffsetOutOfRangeError(topic=self.topic, partition=self.index, broker=self.node_id)
         return self.log.read(offset, max_bytes, upper, at_least_one=at_least_one)
+
+    def fetch(self, offset: int, max_bytes: int, *, committed: bool, at_least_one: bool) -> Slice:
+        """As `read`, in the form in which Kafka answers a Fetch."""
+        if not self.log.log_start_offset <= offset <= self.high_watermark:
+            raise OffsetOutOfRangeError(topic=self.topic, partition=self.index, broker=self.node_id)
+        upper = self.last_stable_offset if committed else self.high_watermark
+        if max_bytes < 0 and offset < upper:
+            # As in Kafka, which has no other answer to it.
+            raise UnknownServerError(f"a limit of {max_bytes} bytes")
+        return self.log.fetch(offset, max_bytes, upper, at_least_one=at_least_one)
 
     def delete_records(self, before: int) -> int:
         """Moves the log's start; -1 stands for the high watermark. The new start."""

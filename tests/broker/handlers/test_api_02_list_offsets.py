@@ -132,6 +132,8 @@ def test_a_client_with_another_epoch_is_fenced_or_ahead(
     assert offsets(kafka3, topic, at(LATEST, epoch=1), node=node) == [(0, -1, 0, 1)]
     assert offsets(kafka3, topic, at(LATEST, epoch=0), node=node) == [(74, -1, -1, -1)]
     assert offsets(kafka3, topic, at(LATEST, epoch=2), node=node) == [(75, -1, -1, -1)]
+    # Only -1 stands for no epoch.
+    assert offsets(kafka3, topic, at(LATEST, epoch=-2), node=node) == [(74, -1, -1, -1)]
 
 
 def test_an_isolation_level_that_does_not_exist_is_an_error_of_the_server(kafka: Cluster, topic: str) -> None:

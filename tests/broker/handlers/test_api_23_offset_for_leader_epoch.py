@@ -61,6 +61,8 @@ def test_a_client_must_believe_in_the_right_leader(kafka3: Cluster, topic: str) 
     assert end_of(kafka3, topic, 0, current=1) == (0, 0, 2)
     assert end_of(kafka3, topic, 0, current=0) == (74, -1, -1)
     assert end_of(kafka3, topic, 0, current=2) == (75, -1, -1)
+    assert end_of(kafka3, topic, 0, current=-1) == (0, 0, 2)
+    assert end_of(kafka3, topic, 0, current=-2) == (74, -1, -1)
 
 
 def test_only_the_leader_answers(kafka3: Cluster, topic: str) -> None:

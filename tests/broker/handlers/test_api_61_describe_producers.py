@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ottla.broker import Cluster
 from ottla.wire.messages import DescribeProducersRequest, DescribeProducersResponse
 from tests.broker.handlers.asking import TIME, ask, batch, produce
+from tests.broker.worlds import World, in_simulation
 
 
 def describe(
@@ -51,3 +52,31 @@ def test_only_the_leader_answers(kafka3: Cluster, new_topic: Callable[..., str])
     topic = new_topic(kafka3)
     (part,) = describe(kafka3, topic, 0, node=kafka3.leader(topic) % 3 + 1)
     assert (part.error_code, part.error_message) == (6, None)
+
+
+def test_a_producer_is_forgotten_when_its_id_is_looked_for_and_has_expired() -> None:
+    async def body(world: World) -> None:
+        config = {"producer.id.expiration.ms": "60000", "producer.id.expiration.check.interval.ms": "10000"}
+        async with world.cluster(topics={"orders": 1}, config=config) as cluster:
+            client = await world.client(cluster)
+            now = int(world.runtime.clock.time() * 1000)
+
+            async def remembered() -> list[int]:
+                wanted = DescribeProducersRequest.TopicRequest(name="orders", partition_indexes=[0])
+                request = DescribeProducersRequest(topics=[wanted])
+                answer = await client.ask(request, 0, DescribeProducersResponse)
+                return [state.producer_id for state in answer.topics[0].partitions[0].active_producers]
+
+            for producer, age in ((1, 0), (2, 55_000), (3, 61_000)):
+                records = batch([b"v"], time=now - age, producer=(producer, 0, 0))
+                assert (await client.produce("orders", records)).error_code == 0
+            assert await remembered() == [1, 2, 3]
+            await world.runtime.clock.sleep(11)
+            assert await remembered() == [1]
+            # A producer that was forgotten may go on with any sequence.
+            again = batch([b"v"], time=now, producer=(3, 0, 9))
+            assert (await client.produce("orders", again)).error_code == 0
+            await world.runtime.clock.sleep(60)
+            assert await remembered() == []
+
+    in_simulation(body)

@@ -165,8 +165,29 @@ def test_a_record_is_found_by_its_time_across_segments() -> None:
     for number in range(12):
         assert log.offset_for_timestamp(NOW + 10 * number - 5) == (NOW + 10 * number, 2 * number, 0)
     assert log.offset_for_timestamp(NOW + 111) is None
-    log.delete_records(7)
-    assert log.offset_for_timestamp(0) == (NOW + 30, 7, 0)
+
+
+def test_a_segment_before_the_start_hides_later_records_from_a_search_by_time() -> None:
+    """As in Kafka, where the first segment with a record of that time is the one that is asked."""
+    log = open_log(config=LogConfig(segment_bytes=200))
+    for number in range(4):
+        append(log, make_batch(2, timestamp=NOW + 10 * number))
+    assert [segment.base_offset for segment in log.segments] == [0, 4]
+    log.delete_records(3)
+    assert log.offset_for_timestamp(NOW) == (NOW + 10, 3, 0)
+    log.delete_records(4)
+    assert log.offset_for_timestamp(NOW) is None
+    assert log.offset_for_timestamp(NOW + 20) == (NOW + 20, 4, 0)
+
+
+def test_a_batch_that_its_producer_may_not_write_begins_a_segment_all_the_same() -> None:
+    log = open_log(config=LogConfig(segment_ms=1000))
+    append(log, make_batch(timestamp=NOW, producer=(1, 0, 0)))
+    with pytest.raises(OutOfOrderSequenceNumberError):
+        append(log, make_batch(timestamp=NOW + 5000, producer=(1, 0, 7)))
+    assert [segment.base_offset for segment in log.segments] == [0, 1]
+    append(log, make_batch(timestamp=NOW))
+    assert log.fetch(0, 1 << 20, 2, at_least_one=True).next_offset == 1
 
 
 def test_the_first_record_with_a_time_counts_also_when_times_go_back() -> None:

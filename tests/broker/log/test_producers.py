@@ -80,6 +80,14 @@ def test_another_length_makes_another_batch() -> None:
         send(log, 6, 0, 0, 2)
 
 
+def test_an_epoch_below_minus_one_is_older_than_none() -> None:
+    log = open_log()
+    with pytest.raises(InvalidProducerEpochError):
+        send(log, 1, -2, 0)
+    assert log.producers.get(1) is None
+    assert send(log, 1, -1, 0) == (0, False)
+
+
 def test_a_producer_of_which_nothing_is_known_may_begin_anywhere() -> None:
     log = open_log()
     assert send(log, 2, 0, 9) == (0, False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker.log.log import LogConfig
-from ottla.errors import MessageTooLargeError
+from ottla.errors import BrokerError, InvalidRecordError, MessageTooLargeError, UnknownServerError
 from ottla.wire.batches import PlainRecord, batch_headers, encode_batch
 from ottla.wire.compression import Compression
 from ottla.wire.records import decode_fetch
@@ -111,6 +111,32 @@ def test_a_topic_has_its_own_codec(codec: Compression, target: str) -> None:
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 1, 0)
     assert header.is_transactional
     assert plain(data) == RECORDS
+
+
+@pytest.mark.parametrize(("epoch", "sequence"), [(-1, 0), (-1, -1)])
+def test_a_batch_of_half_a_producer_is_not_compressed_anew(epoch: int, sequence: int) -> None:
+    half = encode_batch(RECORDS, producer_id=7, producer_epoch=epoch, base_sequence=sequence)
+    if sequence >= 0:
+        stored(half, LogConfig())
+    with pytest.raises(BrokerError) as refused:
+        stored(half, LogConfig(compression_type="gzip"))
+    assert refused.value.code == (UnknownServerError if sequence >= 0 else InvalidRecordError).code
+
+
+def test_a_batch_that_is_compressed_anew_has_no_horizon_for_deletes() -> None:
+    data = stored(encode_batch(RECORDS[:2], delete_horizon=NOW - 5), LogConfig(compression_type="gzip"))
+    (header,) = batch_headers(data)
+    assert header.base_timestamp == plain(data)[0][1]
+    assert header.attributes == Compression.GZIP
+
+
+def test_times_below_none_are_not_compressed_anew() -> None:
+    odd = encode_batch([(0, -5, None, b"v", [])])
+    assert plain(stored(odd, LogConfig())) == [(0, -5, None, b"v", [])]
+    with pytest.raises(UnknownServerError):
+        stored(odd, LogConfig(compression_type="gzip"))
+    none = encode_batch([(0, -1, None, b"v", [])])
+    assert plain(stored(none, LogConfig(compression_type="gzip"))) == [(0, -1, None, b"v", [])]
 
 
 def test_the_codec_of_the_producer_is_kept_where_it_is_the_topics() -> None:

@@ -199,6 +199,13 @@ def test_no_limits_are_no_limits() -> None:
     assert answer(at_times(2**62, -(2**40)), config) == ACCEPTED
 
 
+def test_a_time_that_is_too_far_away_for_64_bits_wraps() -> None:
+    unlimited = LogConfig(message_timestamp_before_max_ms=1000, message_timestamp_after_max_ms=2**63 - 1)
+    assert answer(at_times(-(2**63)), unlimited) == ACCEPTED
+    assert answer(at_times(-(2**62)), unlimited) == INVALID_TIMESTAMP
+    assert answer(at_times(-(2**63)), LogConfig()) == INVALID_TIMESTAMP
+
+
 def test_a_topic_with_append_time_takes_any_timestamp() -> None:
     config = LogConfig(message_timestamp_type="LogAppendTime", message_timestamp_before_max_ms=0)
     assert answer(at_times(5, NOW + 100 * HOUR, -2), config) == ACCEPTED

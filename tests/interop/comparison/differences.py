@@ -119,12 +119,6 @@ DIFFERENCES: tuple[Difference, ...] = (
         "Apache Kafka replaces the bytes that are wrong",
     ),
     Difference(
-        "fetch: * and a half *",
-        ("responses/*/partitions/0/records",),
-        "whole batches only",
-        "Apache Kafka fills the limit with the first bytes of the next batch, which clients throw away",
-    ),
-    Difference(
         "several whole changes: a topic twice v2",
         ("*",),
         "INVALID_REQUEST",

@@ -1,8 +1,9 @@
 """Produce: append a producer's batches to the partitions that this node leads.
 
-One batch per partition, of magic 2, checked as Kafka checks it (log/validation.py). acks=0 gets no answer, and a
-refusal closes its connection, which is all that such a producer can notice; any acks but 0, 1 and all is
-INVALID_REQUIRED_ACKS. Versions 0 to 2 are advertised but not served, like Apache Kafka 4: librdkafka takes their
+One batch per partition, of magic 2, checked as Kafka checks it (log/validation.py), and in its order: what is damaged
+or transactional in any partition, then whether there is such a partition, then the form of its batch, then acks, of
+which there are 0, 1 and all. acks=0 gets no answer, and a refusal closes its connection, which is all that such a
+producer can notice. Versions 0 to 2 are advertised but not served, like Apache Kafka 4: librdkafka takes their
 absence for a broker without compression. Topic ids since version 13; leader hints since version 10 (KIP-951).
 """
 
@@ -13,7 +14,14 @@ from typing import TYPE_CHECKING, Final
 from ottla.broker.handlers import handles
 from ottla.broker.internal_topics import is_internal
 from ottla.broker.leader_hints import LeaderHints
-from ottla.broker.log.validation import RecordsRefused, only_batch
+from ottla.broker.log.validation import (
+    MAGIC,
+    MAGIC_AT,
+    RecordsRefused,
+    UnreadableBatchError,
+    batch_size,
+    only_batch,
+)
 from ottla.errors import (
     BrokerError,
     CorruptMessageError,
@@ -26,9 +34,11 @@ from ottla.errors import (
     RecordListTooLargeError,
     TransactionalIdAuthorizationFailedError,
     UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
 )
 from ottla.wire import Uuid
 from ottla.wire.messages import ProduceRequest, ProduceResponse
+from ottla.wire.primitives import Buffer
 
 if TYPE_CHECKING:
     from ottla.broker.dispatch import Call
@@ -57,104 +67,118 @@ class DamagedBatchError(CorruptMessageError):
 
 
 PartitionResponse = ProduceResponse.PartitionProduceResponse
+Place = tuple[str, Uuid, int]
+"""A partition as the request names it; one that is named twice is answered once."""
 
 
 def _refuse(request: ProduceRequest, error: BrokerError) -> ProduceResponse | None:
     if request.acks == 0:
         return None
-    return ProduceResponse(
-        responses=[
-            ProduceResponse.TopicProduceResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=[_refused(data.index, error) for data in topic.partition_data],
-            )
+    return _response(
+        {
+            (topic.name, topic.topic_id, data.index): _refused(data.index, error)
             for topic in request.topic_data
-        ]
+            for data in topic.partition_data
+        }
     )
 
 
 @handles(ProduceRequest, versions=range(3, 14), advertised=range(14), refuse=_refuse)
 def produce(node: Node, request: ProduceRequest, call: Call) -> ProduceResponse | None:
-    hints = LeaderHints(node, ProduceResponse)
-    refused = False
-    # A topic that is named twice is answered once.
-    topics: dict[tuple[str, Uuid], ProduceResponse.TopicProduceResponse] = {}
-    _check_transactions(request)
+    _check_first_batches(request)
+    taken: dict[Place, tuple[str, Buffer]] = {}
+    refused: dict[Place, PartitionResponse] = {}
     for topic in request.topic_data:
         name = topic.name if call.version < _TOPIC_IDS_SINCE else node.topic_name(topic.topic_id)
-        answers = topics.setdefault(
-            (topic.name, topic.topic_id),
-            ProduceResponse.TopicProduceResponse(name=topic.name, topic_id=topic.topic_id),
-        ).partition_responses
         for data in topic.partition_data:
+            place = (topic.name, topic.topic_id, data.index)
             try:
-                answer = _append(node, call, name, data, request.acks)
+                if name is None:
+                    raise UnknownTopicIdError(broker=node.id)
+                call.check(name, data.index)
+                taken[place] = (name, _checked_form(node, call, name, data))
+            except UnreadableBatchError:
+                # Where Kafka fails inside, it fails the whole request.
+                raise
             except BrokerError as error:
-                answer = _refused(data.index, error)
-                if name is not None and call.version >= _HINTS_SINCE:
-                    hints.add(answer, name, data.index, error)
-            refused = refused or answer.error_code != 0
-            answers.append(answer)
+                refused[place] = _refused(data.index, error)
+    hints = LeaderHints(node, ProduceResponse)
+    answers = {
+        place: _append(node, call, name, place[2], records, request.acks, hints)
+        for place, (name, records) in taken.items()
+    }
+    # Of two batches for one partition the last good one is appended, and a bad one is what the producer hears of.
+    answers.update(refused)
     if request.acks == 0:
-        if refused:
+        if any(answer.error_code for answer in answers.values()):
             call.connection.close()
         return None
-    return ProduceResponse(responses=list(topics.values()), node_endpoints=hints.endpoints())
+    return _response(answers, hints)
 
 
-def _check_transactions(request: ProduceRequest) -> None:
-    """A transactional batch belongs to a transactional id; there are no transactions here yet."""
+def _response(answers: dict[Place, PartitionResponse], hints: LeaderHints | None = None) -> ProduceResponse:
+    topics: dict[tuple[str, Uuid], ProduceResponse.TopicProduceResponse] = {}
+    for (name, topic_id, _), answer in answers.items():
+        topics.setdefault(
+            (name, topic_id), ProduceResponse.TopicProduceResponse(name=name, topic_id=topic_id)
+        ).partition_responses.append(answer)
+    return ProduceResponse(
+        responses=list(topics.values()), node_endpoints=[] if hints is None else hints.endpoints()
+    )
+
+
+def _check_first_batches(request: ProduceRequest) -> None:
+    """Kafka looks for transactions first, in all partitions: what it finds to be damaged fails the whole request.
+
+    A transactional batch belongs to a transactional id; there are no transactions here yet.
+    """
     for topic in request.topic_data:
         for data in topic.partition_data:
-            records = data.records
-            if (
-                records is not None
-                and len(records) > _ATTRIBUTES_AT
-                and records[_ATTRIBUTES_AT] & _TRANSACTIONAL
-            ):
-                if request.transactional_id is None:
-                    raise TransactionalIdAuthorizationFailedError
-                raise InvalidTxnStateError("this cluster serves no transactions yet")
+            records = data.records or b""
+            try:
+                size = batch_size(records)
+            except CorruptMessageError as error:
+                raise DamagedBatchError(error.message) from None
+            if size is None or records[MAGIC_AT] != MAGIC or not records[_ATTRIBUTES_AT] & _TRANSACTIONAL:
+                continue
+            if request.transactional_id is None:
+                raise TransactionalIdAuthorizationFailedError
+            raise InvalidTxnStateError("this cluster serves no transactions yet")
+
+
+def _checked_form(node: Node, call: Call, topic: str, data: ProduceRequest.PartitionProduceData) -> Buffer:
+    """The records, if there is such a partition and they are one batch, whatever is in it."""
+    if node.image.partition(topic, data.index) is None:
+        raise UnknownTopicOrPartitionError(topic=topic, partition=data.index, broker=node.id)
+    records = data.records or b""
+    only_batch(records, call.version)
+    return records
 
 
 def _append(
-    node: Node, call: Call, topic: str | None, data: ProduceRequest.PartitionProduceData, acks: int
+    node: Node, call: Call, topic: str, index: int, records: Buffer, acks: int, hints: LeaderHints
 ) -> PartitionResponse:
-    if topic is None:
-        raise UnknownTopicIdError(broker=node.id)
-    call.check(topic, data.index)
-    if acks not in _VALID_ACKS:
-        raise InvalidRequiredAcksError(topic=topic, partition=data.index, broker=node.id)
-    if is_internal(topic):
-        raise InvalidTopicError(f"Cannot append to internal topic {topic}")
-    _check_form(data, call.version)
-    partition = node.hosted(topic, data.index)
-    min_in_sync = node.topic_configs(topic).value("min.insync.replicas")
     try:
-        appended = partition.append(
-            data.records or b"", acks, min_in_sync, node.now_ms(), version=call.version
-        )
-    except _WITHOUT_LOG_START:
-        raise
+        if acks not in _VALID_ACKS:
+            raise InvalidRequiredAcksError(topic=topic, partition=index, broker=node.id)
+        if is_internal(topic):
+            raise InvalidTopicError(f"Cannot append to internal topic {topic}")
+        partition = node.hosted(topic, index)
+        min_in_sync = node.topic_configs(topic).value("min.insync.replicas")
+        appended = partition.append(records, acks, min_in_sync, node.now_ms(), version=call.version)
     except BrokerError as error:
-        answer = _refused(data.index, error)
-        answer.log_start_offset = partition.log.log_start_offset
+        answer = _refused(index, error)
+        if not isinstance(error, _WITHOUT_LOG_START):
+            answer.log_start_offset = node.hosted(topic, index).log.log_start_offset
+        if call.version >= _HINTS_SINCE:
+            hints.add(answer, topic, index, error)
         return answer
     return PartitionResponse(
-        index=data.index,
+        index=index,
         base_offset=appended.base_offset,
         log_append_time_ms=appended.append_time_ms,
         log_start_offset=appended.log_start_offset,
     )
-
-
-def _check_form(data: ProduceRequest.PartitionProduceData, version: int) -> None:
-    """What is wrong with a batch whatever its topic; Kafka looks at that before it asks for the partition."""
-    try:
-        only_batch(data.records or b"", version)
-    except CorruptMessageError as error:
-        raise DamagedBatchError(error.message) from None
 
 
 def _refused(index: int, error: BrokerError) -> PartitionResponse:

@@ -2,8 +2,9 @@
 
 Consumers read from the leader, and since version 11 from any replica (KIP-392); a leader with a replica selector
 sends those with a rack to a replica in it. Sessions (KIP-227) are in fetch_sessions.py. The first partition that has
-anything gives at least one batch, however large; after that `max_bytes` and `partition_max_bytes` are kept. Topic ids
-since version 13, leader hints since 16 (KIP-951), diverging epochs since 12 (KIP-595).
+anything gives at least one batch, however large; after that `max_bytes` and `partition_max_bytes` are kept, and
+filled with the beginning of a further batch. An answer has records of one segment. Topic ids since version 13, leader
+hints since 16 (KIP-951), diverging epochs since 12 (KIP-595).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ottla.broker.fetch_sessions import TOPIC_IDS_SINCE, FetchContext, Wanted
 from ottla.broker.handlers import handles
 from ottla.broker.leader_hints import LeaderHints
 from ottla.broker.log.log import Slice
-from ottla.broker.partition import Partition
+from ottla.broker.partition import NO_EPOCH, Partition
 from ottla.broker.replica_selector import preferred_replica
 from ottla.errors import (
     BrokerError,
@@ -26,6 +27,7 @@ from ottla.errors import (
     UnknownServerError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
 )
 from ottla.wire.messages import FetchRequest, FetchResponse
 from ottla.wire.primitives import Buffer
@@ -61,14 +63,25 @@ def _refuse(request: FetchRequest, error: BrokerError) -> FetchResponse:
     return response
 
 
+def _failure(request: FetchRequest, version: int, error: BrokerError) -> FetchResponse:
+    """Where Kafka fails inside: newer clients hear of it once, older ones for each of their partitions."""
+    if version < TOPIC_IDS_SINCE:
+        response = _refuse(request, error)
+    else:
+        response = FetchResponse(error_code=error.code)
+    response.session_id = request.session_id
+    return response
+
+
 @handles(FetchRequest, versions=range(4, 19), refuse=_refuse)
 def fetch(node: Node, request: FetchRequest, call: Call) -> FetchResponse | Awaitable[FetchResponse]:
-    if request.isolation_level not in _ISOLATION_LEVELS:
-        raise UnknownServerError  # as in Kafka, which has no other answer to it
     context = node.fetch_sessions.open(request, call.version, node.topic_name, node.runtime.clock.monotonic())
     if context.error is not None:
         return context.answer([])
     reading = _Reading(node, request, call, context)
+    if request.isolation_level not in _ISOLATION_LEVELS and reading.has_partitions:
+        # As in Kafka, which has no other answer to it.
+        return _failure(request, call.version, UnknownServerError())
     reading.read()
     if reading.is_enough or request.max_wait_ms <= 0 or not context.wanted:
         return reading.answer()
@@ -123,6 +136,8 @@ class _Reading:
         self._context = context
         self._committed = request.isolation_level == _READ_COMMITTED
         self._replica = _replica_of(request, call.version)
+        self._limit: int = min(request.max_bytes, node.config.value("fetch.max.bytes"))
+        self._min_bytes: int = min(request.min_bytes, self._limit)
         self._size = 0
         self._at_once = False
         self._results: Results = []
@@ -137,29 +152,60 @@ class _Reading:
     @property
     def is_enough(self) -> bool:
         """An error, a hint and a divergence are answered at once, like enough bytes."""
-        return self._at_once or self._size >= self._request.min_bytes
+        return self._at_once or self.missing <= 0
 
     @property
     def missing(self) -> int:
-        return self._request.min_bytes - self._size
+        return self._min_bytes - self._size
+
+    @property
+    def has_partitions(self) -> bool:
+        """Whether there is anything to read, or to fail to read."""
+        image = self._node.image
+        return any(
+            wanted.topic is not None and image.partition(wanted.topic, wanted.partition) is not None
+            for wanted in self._context.wanted
+        )
 
     def read(self) -> None:
         self._size, self._at_once = 0, False
         self._results, self.partitions = [], []
         self._hints = LeaderHints(self._node, FetchResponse)
-        limit = min(self._request.max_bytes, self._node.config.value("fetch.max.bytes"))
+        nameless: Results = []
+        unknown: Results = []
+        left = self._limit
         for wanted in self._context.wanted:
+            before = self._size
             try:
-                answer = self._read_one(wanted, limit - self._size)
+                answer = self._read_one(wanted, left)
+            except UnknownTopicIdError as error:
+                nameless.append((wanted, self._failed(wanted, error)))
+                continue
+            except UnknownTopicOrPartitionError as error:
+                unknown.append((wanted, self._failed(wanted, error)))
+                continue
             except BrokerError as error:
-                answer = _refused(wanted.partition, error)
-                self._at_once = True
-                if wanted.topic is not None and self._call.version >= _HINTS_SINCE:
-                    self._hints.add(answer, wanted.topic, wanted.partition, error)
+                answer = self._failed(wanted, error)
+            # A limit below zero fails the first partition that it is applied to, and no other.
+            left = max(0, left - (self._size - before))
             self._results.append((wanted, answer))
+        # As Kafka has it: what is not there comes last.
+        self._results += nameless + unknown
         self._ends = [partition.log.log_end_offset for partition in self.partitions]
 
+    def _failed(self, wanted: Wanted, error: BrokerError) -> FetchResponse.PartitionData:
+        self._at_once = True
+        answer = _refused(wanted.partition, error)
+        if wanted.topic is not None and self._call.version >= _HINTS_SINCE:
+            self._hints.add(answer, wanted.topic, wanted.partition, error)
+        return answer
+
     def answer(self) -> FetchResponse:
+        if self._context.fails_over(self._results, self._call.version):
+            return _failure(self._request, self._call.version, UnknownServerError())
+        if self._call.version < _DIVERGING_SINCE and any(part.diverging_epoch for _, part in self._results):
+            # Of a session that began with a newer version: this one has no field for it.
+            return _failure(self._request, self._call.version, UnsupportedVersionError())
         response = self._context.answer(self._results)
         response.node_endpoints = self._hints.endpoints()
         return response
@@ -177,6 +223,7 @@ class _Reading:
         )
         if (diverged := self._diverging(partition, asked)) is not None:
             answer.diverging_epoch = diverged
+            answer.aborted_transactions = None
             self._at_once = True
             return answer
         preferred = self._preferred(partition, asked.fetch_offset)
@@ -185,15 +232,19 @@ class _Reading:
             self._at_once = True
             return answer
         self.partitions.append(partition)
-        found = partition.read(
+        limit = min(asked.partition_max_bytes, left)
+        found = partition.fetch(
             asked.fetch_offset,
-            max(0, min(asked.partition_max_bytes, left)),
+            limit,
             committed=self._committed,
             at_least_one=self._size == 0,
         )
         self._size += found.size
         answer.records = found.parts[0] if len(found.parts) == 1 else _whole(found)
-        if self._committed:
+        if self._committed and found.is_cut and not found.size and limit:
+            # Kafka throws away what it has read of a batch that does not fit, and with it the transactions.
+            answer.aborted_transactions = None
+        elif self._committed:
             answer.aborted_transactions = [
                 FetchResponse.AbortedTransaction(producer_id=producer_id, first_offset=first)
                 for producer_id, first in partition.log.aborted(asked.fetch_offset, found.next_offset)
@@ -206,11 +257,11 @@ class _Reading:
             raise UnknownTopicIdError(broker=node.id)
         self._call.check(wanted.topic, wanted.partition)
         if self._call.version < _RACKS_SINCE:
-            return node.led(wanted.topic, wanted.partition, asked.current_leader_epoch)
+            return node.led(wanted.topic, wanted.partition, _epoch(asked))
         partition = node.hosted(wanted.topic, wanted.partition)
         if self._call.version >= TOPIC_IDS_SINCE and partition.topic_id != wanted.topic_id:
             raise InconsistentTopicIdError(topic=wanted.topic, partition=wanted.partition, broker=node.id)
-        partition.check_epoch(asked.current_leader_epoch)
+        partition.check_epoch(_epoch(asked))
         if self._replica >= 0:
             partition.check_leader()
             partition.check_replica(self._replica)
@@ -220,7 +271,7 @@ class _Reading:
         self, partition: Partition, asked: FetchRequest.FetchPartition
     ) -> FetchResponse.EpochEndOffset | None:
         """Where the log of a reader that follows another history parts from ours."""
-        if self._call.version < _DIVERGING_SINCE or asked.last_fetched_epoch < 0:
+        if asked.last_fetched_epoch < 0:
             return None
         epoch, end = partition.log.epochs.end_offset_for(
             asked.last_fetched_epoch, partition.log.log_end_offset
@@ -229,6 +280,8 @@ class _Reading:
             raise OffsetOutOfRangeError(
                 topic=partition.topic, partition=partition.index, broker=self._node.id
             )
+        if asked.fetch_offset < partition.log.log_start_offset:
+            return None  # which is out of range, whatever the epoch
         if epoch < asked.last_fetched_epoch or end < asked.fetch_offset:
             return FetchResponse.EpochEndOffset(epoch=epoch, end_offset=end)
         return None
@@ -249,6 +302,11 @@ def _whole(found: Slice) -> Buffer:
         whole[position : position + len(part)] = part
         position += len(part)
     return whole
+
+
+def _epoch(asked: FetchRequest.FetchPartition) -> int:
+    """Of all requests, this is the one in which any epoch below zero says nothing."""
+    return max(asked.current_leader_epoch, NO_EPOCH)
 
 
 def _replica_of(request: FetchRequest, version: int) -> int:

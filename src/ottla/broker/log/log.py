@@ -65,6 +65,8 @@ class Slice:
     size: int
     next_offset: int
     """Where to read on."""
+    is_cut: bool = False
+    """Whether more might have been read, but not in so few bytes."""
 
 
 class Log:
@@ -135,6 +137,9 @@ class Log:
         data = for_topic(inspected, self.config, now_ms)
         batch = place(data, self.log_end_offset, leader_epoch)
         self._check_sizes(batch)
+        # As in Kafka before the producer is looked at: what is refused then has begun a segment all the same.
+        with self._all_or_nothing():
+            segment = self._segment_for([batch], now_ms)
         marker = None
         if batch.has_producer_id:
             known = self.producers.duplicate_of(batch) if origin is Origin.CLIENT else None
@@ -145,7 +150,6 @@ class Log:
             marker = self._check_producer(batch, data, origin, transaction_version)
         with self._all_or_nothing():
             self.epochs.assign(leader_epoch, batch.base_offset)
-            segment = self._segment_for([batch], now_ms)
             segment.append(data, (batch,), now_ms)
             self.producers.record(batch, marker, segment.aborted)
         append_time = now_ms if self.config.uses_append_time else NO_APPEND_TIME
@@ -317,6 +321,24 @@ class Log:
                 break
         return Slice(parts, size, offset)
 
+    def fetch(self, offset: int, max_bytes: int, upper_offset: int, *, at_least_one: bool) -> Slice:
+        """What a Fetch at `offset` is answered with: as Kafka, from one segment, and `max_bytes` to the last byte.
+
+        What follows the last whole batch is the beginning of another one. `is_cut` without any bytes says that not
+        even the first batch fits.
+        """
+        self._check_usable()
+        for segment in self._segments[self._number_of(offset) :]:
+            if offset >= upper_offset:
+                break
+            span = segment.bytes_from(offset, max_bytes, upper_offset, at_least_one)
+            if span is not None:
+                size = span.end - span.start
+                return Slice(
+                    segment.read(span.start, span.end) if size else [], size, span.next_offset, span.is_cut
+                )
+        return Slice([], 0, offset)
+
     def _number_of(self, offset: int) -> int:
         """Of the segment that has `offset`, if any has."""
         return max(bisect_right(self._segments, offset, key=_base_offset) - 1, 0)
@@ -333,13 +355,14 @@ class Log:
         return None if first is None else max(first, self.log_start_offset)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
-        """The first record that is not older than `timestamp`."""
+        """The first record that is not older than `timestamp`.
+
+        As in Kafka only the first segment with such a record is asked, even if it lies before the log's start.
+        """
         self._check_usable()
         for segment in self._segments:
             if segment.largest_timestamp >= timestamp:
-                found = segment.offset_for_timestamp(timestamp, self.log_start_offset)
-                if found is not None:
-                    return found
+                return segment.offset_for_timestamp(timestamp, self.log_start_offset)
         return None
 
     def max_timestamp_offset(self) -> TimestampedOffset | None:

@@ -130,6 +130,7 @@ class ProducerStates:
         state = self._states.get(batch.producer_id)
         if state is None:
             # Nothing is known: any sequence is as good as another, as the log may have forgotten the producer.
+            self._check_epoch(ProducerState(batch.producer_id), batch.producer_epoch, offset)
             return
         self._check_epoch(state, batch.producer_epoch, offset)
         if origin is Origin.CLIENT:

@@ -7,14 +7,20 @@ changes costs a new checksum; another codec costs a new batch.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Final
 
 from ottla._native import crc32c
+from ottla._native.inspect import inspect
 from ottla.broker.log.batch import (
     APPEND_TIME,
     CODEC,
     CONTROL,
     DELETE_HORIZON,
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
     TRANSACTIONAL,
     Batch,
     read_header,
@@ -39,6 +45,7 @@ _MAX_TIMESTAMP: Final = struct.Struct(">q")
 _MAX_TIMESTAMP_AT: Final = 35
 _OFFSET: Final = struct.Struct(">q")
 
+_ANY_TIME: Final = 2**63 - 1
 _KNOWN_ATTRIBUTES: Final = CODEC | TRANSACTIONAL | CONTROL | DELETE_HORIZON
 _CODECS: Final = {"uncompressed": Compression.NONE} | {
     codec.name.lower(): codec for codec in Compression if codec is not Compression.NONE
@@ -50,6 +57,8 @@ def for_topic(inspected: Inspected, config: LogConfig, now_ms: int) -> bytearray
     batch = inspected.batch
     codec = _target_codec(batch, config)
     if codec != batch.codec:
+        _check_producer(batch)
+        _check_times(inspected)
         data: bytearray | memoryview = _recompressed(inspected, codec, _level(codec, config))
         batch = read_header(data)
     elif batch.codec != Compression.NONE and not inspected.offsets_are_dense:
@@ -62,6 +71,33 @@ def for_topic(inspected: Inspected, config: LogConfig, now_ms: int) -> bytearray
     else:
         _set_timestamps(data, batch, 0, inspected.max_timestamp)
     return data
+
+
+def _check_producer(batch: Batch) -> None:
+    """Kafka builds no batch for half a producer, and has no better error for it."""
+    if batch.producer_id != NO_PRODUCER_ID and (
+        batch.producer_epoch == NO_EPOCH or batch.base_sequence <= NO_SEQUENCE
+    ):
+        raise UnknownServerError(
+            f"producer {batch.producer_id} with epoch {batch.producer_epoch} and sequence {batch.base_sequence}"
+        )
+
+
+def _check_times(inspected: Inspected) -> None:
+    """Kafka builds no batch with times below -1 either."""
+    batch = inspected.batch
+    faults: Sequence[object] = [batch.max_timestamp] if batch.max_timestamp < NO_TIMESTAMP else []
+    if not batch.has_append_time:
+        _, _, faults = inspect(
+            inspected.plain,
+            batch.record_count,
+            batch.base_timestamp,
+            earliest=NO_TIMESTAMP,
+            latest=_ANY_TIME,
+            keys_required=False,
+        )
+    if faults:
+        raise UnknownServerError("a timestamp is below -1, which stands for none")
 
 
 def place(data: bytearray | memoryview, base_offset: int, leader_epoch: int) -> Batch:
@@ -109,7 +145,8 @@ def _level(codec: int, config: LogConfig) -> int | None:
 
 
 def _recompressed(inspected: Inspected, codec: int, level: int | None) -> bytearray:
-    if not inspected.offsets_are_dense:
+    # A horizon for deletes takes the place of the base timestamp, which a new batch has from its first record.
+    if not inspected.offsets_are_dense or inspected.batch.attributes & DELETE_HORIZON:
         return _renumbered(inspected, codec, level)
     data = bytearray(memoryview(inspected.data)[:BATCH_OVERHEAD])
     data += compress(codec, inspected.plain, level)

@@ -184,6 +184,18 @@ class Segment:
         last = self._last_before(first, first.position + max_bytes)
         return Span(first.position, last.end, last.last_offset + 1, True)
 
+    def bytes_from(self, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool) -> Span | None:
+        """As `span`, but the limit is filled, with the first bytes of a further batch if need be.
+
+        `next_offset` is then that of the batch which is not whole.
+        """
+        span = self.span(offset, max_bytes, upper_offset, at_least_one)
+        if span is None or not span.is_cut or span.end == span.start:
+            return span
+        excluded = self.locate(upper_offset)
+        end = self._log.size if excluded is None else excluded.position
+        return span._replace(end=max(span.end, min(span.start + max_bytes, end)))
+
     def _last_before(self, first: Place, limit: int) -> Place:
         """The last batch that ends at `limit` or before it, from `first` on."""
         indexed = max(self._offsets.last_start_before(limit), first.position)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from ottla._native import crc32c
 from ottla._native.inspect import inspect
 from ottla.broker.log.batch import CODEC, NO_TIMESTAMP, Batch, read_header
-from ottla.broker.log.config import NEVER, LogConfig
+from ottla.broker.log.config import LogConfig
 from ottla.broker.log.producers import Origin
 from ottla.errors import (
     CorruptMessageError,
@@ -28,18 +28,20 @@ from ottla.errors import (
 from ottla.wire.batches import BATCH_OVERHEAD, LOG_OVERHEAD
 from ottla.wire.compression import Compression, decompress
 from ottla.wire.primitives import Buffer
-from ottla.wire.records import DEFAULT_MAX_DECOMPRESSED
+from ottla.wire.records import DEFAULT_MAX_DECOMPRESSED, decode_fetch
 
 ZSTD_SINCE: Final = 7
 """The version of Produce from which on a batch may be compressed with zstd (KIP-110)."""
 LATEST_PRODUCE: Final = 13
 
-_MAGIC: Final = 2
-_MAGIC_AT: Final = 16
+MAGIC: Final = 2
+MAGIC_AT: Final = 16
 _SMALLEST_LENGTH: Final = 14
 _LENGTH: Final = struct.Struct(">8xi")
+_SIGNED: Final = struct.Struct(">b")
 _ATTRIBUTES_AT: Final = 21
 _ANY_TIME: Final = (-(2**63), 2**63 - 1)
+_LARGEST_SIZE: Final = 2**31 - 1
 _SHOWN_ERRORS: Final = 3
 
 Fault = tuple[int, int, bool]
@@ -58,6 +60,10 @@ class RefusedRecordsError(RecordsRefused, InvalidRecordError):
 
 class RefusedTimestampsError(RecordsRefused, InvalidTimestampError):
     """Some records have timestamps that the topic does not take."""
+
+
+class UnreadableBatchError(UnknownServerError):
+    """Of a size or with a codec over which Kafka fails inside: it has no better error for it."""
 
 
 class Inspected(NamedTuple):
@@ -94,63 +100,66 @@ def inspect_batch(
         )
     except DecodeError as error:
         raise InvalidRecordError(f"{error} in topic partition {partition}") from None
+    faults = [fault for fault in faults if not _is_time_in_range(fault, batch, config, now_ms)]
     if batch.has_append_time:
         max_timestamp = batch.max_timestamp
         faults = _append_time_faults(batch, faults, config, now_ms)
     if faults:
-        _refuse(batch, faults, config, now_ms, partition)
+        _refuse(data, batch, faults, config, now_ms, partition)
     return Inspected(data, batch, plain, max_timestamp, dense)
 
 
 def only_batch(records: Buffer, version: int = LATEST_PRODUCE) -> Buffer:
     """What every Produce request has to keep to, whatever the topic: exactly one batch, of magic 2."""
-    sizes = _sizes(records)
-    if not sizes:
+    size = batch_size(records)
+    if size is None:
         raise InvalidRecordError(
             f"Produce requests with version {version} must have at least one record batch per partition"
         )
-    if records[_MAGIC_AT] != _MAGIC:
+    if records[MAGIC_AT] != MAGIC:
         raise InvalidRecordError(
             f"Produce requests with version {version} are only allowed to contain record batches with magic "
-            f"version {_MAGIC}"
+            f"version {MAGIC}"
         )
-    if version < ZSTD_SINCE and records[_ATTRIBUTES_AT + 1] & CODEC == Compression.ZSTD:
+    codec = records[_ATTRIBUTES_AT + 1] & CODEC
+    if version < ZSTD_SINCE and codec > Compression.ZSTD:
+        raise UnreadableBatchError(f"Unknown compression type id: {codec}")
+    if version < ZSTD_SINCE and codec == Compression.ZSTD:
         raise UnsupportedCompressionTypeError(
             f"Produce requests with version {version} are not allowed to use ZStandard compression"
         )
-    if len(sizes) > 1:
+    if batch_size(records, size) is not None:
         raise InvalidRecordError(
             f"Produce requests with version {version} are only allowed to contain exactly one record batch per "
             "partition"
         )
-    if sizes[0] < BATCH_OVERHEAD:
+    if size < BATCH_OVERHEAD:
         raise CorruptMessageError(
-            f"Record batch is corrupt (the size {sizes[0]} is smaller than the minimum allowed overhead "
+            f"Record batch is corrupt (the size {size} is smaller than the minimum allowed overhead "
             f"{BATCH_OVERHEAD})"
         )
-    return records if sizes[0] == len(records) else memoryview(records)[: sizes[0]]
+    return records if size == len(records) else memoryview(records)[:size]
 
 
-def _sizes(records: Buffer) -> list[int]:
-    """Of the whole batches; a part of one behind them does not count."""
-    sizes: list[int] = []
-    left = len(records)
-    position = 0
-    while left > LOG_OVERHEAD:
-        (length,) = _LENGTH.unpack_from(records, position)
-        if length < _SMALLEST_LENGTH:
-            raise CorruptMessageError(
-                f"Record size {length} is less than the minimum record overhead ({_SMALLEST_LENGTH})"
-            )
-        if left > _MAGIC_AT and records[position + _MAGIC_AT] > _MAGIC:
-            raise CorruptMessageError(f"Invalid magic found in record: {records[position + _MAGIC_AT]}")
-        size = length + LOG_OVERHEAD
-        if left < size:
-            break
-        sizes.append(size)
-        position += size
-        left -= size
-    return sizes
+def batch_size(records: Buffer, position: int = 0) -> int | None:
+    """The size of the batch at `position`, None if the rest is less than a batch."""
+    left = len(records) - position
+    if left < LOG_OVERHEAD:
+        return None
+    (length,) = _LENGTH.unpack_from(records, position)
+    if length < _SMALLEST_LENGTH:
+        raise CorruptMessageError(
+            f"Record size {length} is less than the minimum record overhead ({_SMALLEST_LENGTH})"
+        )
+    if left <= MAGIC_AT:
+        return None
+    if records[position + MAGIC_AT] > MAGIC:
+        (magic,) = _SIGNED.unpack_from(records, position + MAGIC_AT)
+        raise CorruptMessageError(f"Invalid magic found in record: {magic}")
+    size = int(length) + LOG_OVERHEAD
+    if size > _LARGEST_SIZE:
+        raise UnreadableBatchError(f"the size {size} does not fit into 32 bits")
+    return size if size <= left else None
 
 
 def _check_batch(data: Buffer, batch: Batch, config: LogConfig, origin: Origin, partition: str) -> None:
@@ -165,8 +174,7 @@ def _check_batch(data: Buffer, batch: Batch, config: LogConfig, origin: Origin, 
             f"Record is corrupt (stored crc = {batch.crc}) in topic partition {partition}."
         )
     if batch.codec > Compression.ZSTD:
-        # Kafka has no better error for a codec that it does not know.
-        raise UnknownServerError(f"Unknown compression type id: {batch.codec}")
+        raise UnreadableBatchError(f"Unknown compression type id: {batch.codec}")
 
 
 def check_size(size: int, config: LogConfig, partition: str) -> None:
@@ -218,8 +226,23 @@ def _time_range(batch: Batch, config: LogConfig, now_ms: int) -> tuple[int, int]
 
 def _accepted_range(config: LogConfig, now_ms: int) -> tuple[int, int]:
     before, after = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
-    earliest = _ANY_TIME[0] if before == NEVER else now_ms - before
-    return earliest, min(now_ms + after, _ANY_TIME[1])
+    return max(now_ms - before, _ANY_TIME[0]), min(now_ms + after, _ANY_TIME[1])
+
+
+def _is_time_in_range(fault: Fault, batch: Batch, config: LogConfig, now_ms: int) -> bool:
+    """Whether a record is in order all the same: Kafka's difference of two times has 64 bits, and wraps."""
+    _, timestamp, has_key = fault
+    if batch.has_append_time or (config.compact and not has_key):
+        return False
+    age = _wrapped(now_ms - timestamp)
+    return (
+        age <= config.message_timestamp_before_max_ms
+        and _wrapped(-age) <= config.message_timestamp_after_max_ms
+    )
+
+
+def _wrapped(number: int) -> int:
+    return (number + 2**63) % 2**64 - 2**63
 
 
 def _append_time_faults(
@@ -234,8 +257,10 @@ def _append_time_faults(
     return [(index, timestamp, index not in keyless) for index in range(batch.record_count)]
 
 
-def _refuse(batch: Batch, faults: Sequence[Fault], config: LogConfig, now_ms: int, partition: str) -> None:
-    errors = [(fault[0], _describe(batch, fault, config, now_ms, partition)) for fault in faults]
+def _refuse(
+    data: Buffer, batch: Batch, faults: Sequence[Fault], config: LogConfig, now_ms: int, partition: str
+) -> None:
+    errors = [(fault[0], _describe(data, batch, fault, config, now_ms, partition)) for fault in faults]
     error: RefusedTimestampsError | RefusedRecordsError
     if any(has_key or not config.compact for _, _, has_key in faults):
         error = RefusedTimestampsError("One or more records have been rejected due to invalid timestamp")
@@ -252,16 +277,25 @@ def _refuse(batch: Batch, faults: Sequence[Fault], config: LogConfig, now_ms: in
     raise error
 
 
-def _describe(batch: Batch, fault: Fault, config: LogConfig, now_ms: int, partition: str) -> str:
+def _describe(
+    data: Buffer, batch: Batch, fault: Fault, config: LogConfig, now_ms: int, partition: str
+) -> str:
     index, timestamp, has_key = fault
     if config.compact and not has_key:
         return f"Compacted topic cannot accept message without key in topic partition {partition}"
     if batch.has_append_time and (config.uses_append_time or timestamp == NO_TIMESTAMP):
         return (
-            f"Invalid timestamp type in message with offset {index}, timestamp {timestamp}. Producer should not "
-            "set timestamp type to LogAppendTime."
+            f"Invalid timestamp type in message {_record(data, index, timestamp)}. Producer should not set "
+            "timestamp type to LogAppendTime."
         )
     return (
         f"Timestamp {timestamp} of message with offset {index} is out of range. The timestamp should be within "
         f"[{now_ms - config.message_timestamp_before_max_ms}, {now_ms + config.message_timestamp_after_max_ms}]"
     )
+
+
+def _record(data: Buffer, index: int, timestamp: int) -> str:
+    """A record as Kafka names it to the producer."""
+    record = list(decode_fetch(data, "", 0, control=True, check_crc=False))[index]
+    key, value = len(record.key or b""), len(record.value or b"")
+    return f"DefaultRecord(offset={index}, timestamp={timestamp}, key={key} bytes, value={value} bytes)"

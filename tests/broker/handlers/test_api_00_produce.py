@@ -1,0 +1,112 @@
+"""Produce: which error comes first, and what becomes of a partition that is named twice.
+
+All as Apache Kafka 4.3.1 answers.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from ottla.broker import Cluster
+from ottla.errors import (
+    CorruptMessageError,
+    InvalidRecordError,
+    InvalidRequiredAcksError,
+    UnknownServerError,
+    UnknownTopicOrPartitionError,
+)
+from ottla.wire.messages import ProduceRequest, ProduceResponse
+from tests.broker.handlers.asking import ask, batch
+from tests.interop.comparison.damage import with_a_flipped_bit, with_attributes, with_magic
+
+GOOD = batch([b"good"])
+OLD = with_magic(GOOD, 1)
+DAMAGED = with_magic(GOOD, 3)
+
+Answer = ProduceResponse.PartitionProduceResponse
+
+
+def produce(
+    cluster: Cluster, topic: str, *parts: tuple[int, bytes], acks: int = -1, version: int = 9
+) -> dict[int, Answer]:
+    """The answers by partition: each partition has one."""
+    data = [ProduceRequest.PartitionProduceData(index=index, records=records) for index, records in parts]
+    request = ProduceRequest(
+        transactional_id=None,
+        acks=acks,
+        timeout_ms=1000,
+        topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=data)],
+    )
+    (answered,) = ask(cluster, request, version, ProduceResponse).responses
+    answers = {answer.index: answer for answer in answered.partition_responses}
+    assert len(answers) == len(answered.partition_responses)
+    return answers
+
+
+def codes(answers: dict[int, Answer]) -> dict[int, int]:
+    return {index: answer.error_code for index, answer in answers.items()}
+
+
+def end(cluster: Cluster, topic: str, partition: int = 0) -> int:
+    return len(cluster.dump(topic, partition))
+
+
+@pytest.mark.parametrize(
+    ("records", "acks"),
+    [(OLD, -1), (with_a_flipped_bit(GOOD), -1), (GOOD, 2)],
+    ids=["an old batch", "a flipped bit", "acks of 2"],
+)
+def test_that_there_is_no_such_partition_comes_before_what_is_wrong_with_the_rest(
+    kafka: Cluster, new_topic: Callable[..., str], records: bytes, acks: int
+) -> None:
+    topic = new_topic(kafka)
+    assert codes(produce(kafka, topic, (7, records), acks=acks)) == {7: UnknownTopicOrPartitionError.code}
+
+
+def test_the_form_of_a_batch_comes_before_acks(kafka: Cluster, new_topic: Callable[..., str]) -> None:
+    topic = new_topic(kafka, 2)
+    answers = produce(kafka, topic, (0, OLD), (1, with_a_flipped_bit(GOOD)), acks=-2)
+    assert codes(answers) == {0: InvalidRecordError.code, 1: InvalidRequiredAcksError.code}
+
+
+def test_a_damaged_batch_fails_every_partition(kafka: Cluster, new_topic: Callable[..., str]) -> None:
+    topic = new_topic(kafka, 2)
+    answers = produce(kafka, topic, (0, GOOD), (1, DAMAGED), (7, GOOD))
+    assert set(codes(answers).values()) == {CorruptMessageError.code}
+    assert {answer.error_message for answer in answers.values()} == {"Invalid magic found in record: 3"}
+    assert end(kafka, topic) == 0
+
+
+def test_of_two_batches_for_a_partition_the_last_one_is_appended(
+    kafka: Cluster, new_topic: Callable[..., str]
+) -> None:
+    topic = new_topic(kafka)
+    answers = produce(kafka, topic, (0, batch([b"first", b"batch"])), (0, batch([b"second"])))
+    assert codes(answers) == {0: 0}
+    assert [record.value for record in kafka.dump(topic)] == [b"second"]
+
+
+def test_a_bad_batch_is_heard_of_while_the_good_one_for_its_partition_is_appended(
+    kafka: Cluster, new_topic: Callable[..., str]
+) -> None:
+    topic = new_topic(kafka)
+    answers = produce(kafka, topic, (0, OLD), (0, GOOD))
+    assert (answers[0].error_code, answers[0].base_offset) == (InvalidRecordError.code, -1)
+    assert end(kafka, topic) == 1
+
+
+def test_what_kafka_fails_over_inside_fails_every_partition(
+    kafka: Cluster, new_topic: Callable[..., str]
+) -> None:
+    topic = new_topic(kafka, 2)
+    endless = GOOD[:8] + struct.pack(">i", 2**31 - 1) + GOOD[12:]
+    unknown_codec = with_attributes(GOOD, 5)
+    for bad, version in ((endless, 9), (unknown_codec, 6)):
+        answers = produce(kafka, topic, (0, GOOD), (1, bad), version=version)
+        assert codes(answers) == {0: UnknownServerError.code, 1: UnknownServerError.code}
+    assert end(kafka, topic) == 0
+    # Newer clients may use any codec that there is: it is the batch alone that is refused.
+    assert codes(produce(kafka, topic, (0, GOOD), (1, unknown_codec))) == {0: 0, 1: UnknownServerError.code}
