@@ -94,3 +94,11 @@ def test_a_topic_without_partitions_is_not_answered(kafka: Cluster, topic: str) 
     ]
     answer = ask(kafka, DeleteRecordsRequest(topics=named, timeout_ms=5_000), 2, DeleteRecordsResponse)
     assert answer.topics == []
+
+
+def test_a_topic_without_a_cleanup_policy_may_lose_records_on_demand(
+    kafka: Cluster, new_topic: Callable[..., str]
+) -> None:
+    name = new_topic(kafka, cleanup_policy="")
+    produce(kafka, name, batch([b"0", b"1"]))
+    assert delete(kafka, name, (0, 1)) == [(0, 0, 1)]

@@ -73,7 +73,8 @@ def _delete(node: Node, topic: str, index: int, offset: int) -> int:
     if is_internal(topic):
         raise InvalidTopicError(f"Cannot delete records of internal topic {topic}")
     partition = node.led(topic, index)
-    if not partition.log.config.delete:
+    config = partition.log.config
+    if config.compact and not config.delete:
         raise PolicyViolationError(topic=topic, partition=index, broker=node.id)
     return partition.delete_records(offset)
 
