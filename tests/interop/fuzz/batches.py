@@ -82,7 +82,10 @@ def _idempotent(draw: Draw, topic: str, partition: int) -> tuple[str, bytes | No
 
 def _of_half_a_producer(draw: Draw, topic: str, partition: int) -> tuple[str, bytes | None]:
     """An id without an epoch: fine, unless the leader has to write the batch anew."""
-    records = _records(draw, FUTURE)
+    # Not of any time: a producer whose last record is old is forgotten at a moment of each broker's own.
+    records: list[PlainRecord] = [
+        (offset, FUTURE + offset, b"k", b"v", []) for offset in range(draw.one(1, 2, 3))
+    ]
     producer, sequence = draw.one(5_000_003, 5_000_004, -2), draw.one(0, 5)
     made = encode_batch(records, producer_id=producer, producer_epoch=-1, base_sequence=sequence)
     return f"producer {producer} without an epoch, sequence {sequence}", made
