@@ -1,6 +1,13 @@
-"""For all tests: property tests have no deadline per example, because a busy machine is no bug."""
+"""For all tests: what a busy machine, or a shell in the background, is not to have a say in."""
+
+import signal
 
 from hypothesis import settings
 
+# Property tests have no deadline per example.
 settings.register_profile("ottla", deadline=None)
 settings.load_profile("ottla")
+
+# A shell has what it runs in the background ignore Ctrl-C: tests of it, and the programs they start, would hang.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
