@@ -21,6 +21,11 @@ _KINDS: Final = (
     ("after_append", faults.drop),
     ("after_append", faults.error("REQUEST_TIMED_OUT")),
 )
+# These end a batch without telling what became of it.
+_VAGUE: Final = (
+    ("before_append", faults.error("UNKNOWN_SERVER_ERROR")),
+    ("after_append", faults.error("UNKNOWN_SERVER_ERROR")),
+)
 # A request that meets this rule meets no other one before the append.
 _SPARED: Final = ("before_append", faults.delay(0.0))
 
@@ -35,7 +40,7 @@ async def outage(
     partition = random.choice((None, *range(partitions)))
     rules = []
     for _ in range(random.randint(0, 3)):
-        when, action = random.choice((_SPARED, *_KINDS))
+        when, action = random.choice((_SPARED, *_KINDS, *_VAGUE))
         count = random.randint(1, 3)
         rules.append(
             cluster.faults.add("Produce", partition=partition, when=when, action=action, count=count)

@@ -232,6 +232,22 @@ def test_an_epoch_that_is_over_waits_for_what_may_be_stored_before_the_gap(time:
     assert (third.identity, third.sequence) == (ProducerIdentity(7, 1), 0)
 
 
+def test_what_is_before_a_gap_goes_on_in_its_order_whether_it_may_be_stored_or_not(time: Time) -> None:
+    recbuf = proven(time)
+    first, second, third, fourth = sent_at_once(recbuf, time, 4)
+    refuse(recbuf, first, time.now)
+    lose(recbuf, second, time.now)
+    lose(recbuf, third, time.now)
+    refuse(recbuf, fourth, time.now)
+    fail(recbuf, third)
+    for batch, sequence in ((first, 1), (second, 2)):
+        assert send(recbuf, time.now) is batch
+        assert (batch.identity, batch.sequence) == (GIVEN, sequence)
+        deliver(recbuf, batch)
+    assert send(recbuf, time.now) is fourth
+    assert (fourth.identity, fourth.sequence) == (ProducerIdentity(7, 1), 0)
+
+
 def test_a_later_success_does_not_let_more_batches_pass_one_that_may_be_stored(time: Time) -> None:
     """Behind five more a leader would not recognize it, and its OUT_OF_ORDER would prove nothing."""
     recbuf = proven(time)

@@ -129,6 +129,7 @@ def chaos(seed: int) -> None:
                 batch_size=random.choice((80, 200)),
                 request_timeout_ms=1000,
                 default_api_timeout_ms=1000,
+                max_block_ms=60_000,
                 delivery_timeout_ms=delivery_timeout_ms,
                 buffer_memory=random.choice((5000, 1_000_000)),
                 compression_type=random.choice(("none", "gzip")),

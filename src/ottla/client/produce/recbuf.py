@@ -41,7 +41,7 @@ class EpochEnd(Enum):
     REFUTED = auto()
     """The leader proved that it has none of them."""
     GAP = auto()
-    """A batch that may be stored was given up. The leader still recognizes those before it: they are sent again."""
+    """A batch that may be stored was given up. The leader still recognizes those before it, and they go on."""
     UNTOLD = auto()
     """Brokers have forgotten the producer, or the topic was created anew: none can tell, and they are given up."""
 
@@ -183,7 +183,7 @@ class RecBuf:
 
     def identify(self, batch: ProducerBatch, given: ProducerIdentity | None) -> bool:
         """Gives the batch its producer and sequence, once; False without an id. `given` is the client's."""
-        if self._epoch_end is not None and not batch.is_unsure:
+        if self._epoch_end is not None and not any(each.may_be_stored for each in self.batches):
             self._begin_epoch()
         if batch.sequence != NO_SEQUENCE:
             return True
@@ -207,7 +207,6 @@ class RecBuf:
 
     def _begin_epoch(self) -> None:
         """Everything that is left begins anew: it is known not to be stored under the sequences it had."""
-        assert not any(batch.may_be_stored for batch in self.batches), "it could be stored twice"
         self._epoch_end = None
         self.has_gap = False
         if self.identity is not None and (bumped := self.identity.bumped()) is not None:
