@@ -70,7 +70,7 @@ def test_a_row_that_names_its_partition_goes_there_and_null_is_by_key(kafka: Clu
 
 @three_partitions
 def test_a_partition_that_does_not_exist_fails_the_task_with_its_number(kafka: Cluster) -> None:
-    with pytest.raises(SendError, match=r"orders: row 1 is for partition 3, .* only 3"):
+    with pytest.raises(SendError, match=r"no partition 3 of topic 'orders', .* row 1"):
         send(kafka, [rows(value=numbered(2), partition=[0, 3])], "orders")
     with pytest.raises(SinkRowError, match="Invalid partition: -1"):
         send(kafka, [rows(value=numbered(2), partition=[0, -1])], "orders")
