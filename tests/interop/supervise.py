@@ -108,10 +108,8 @@ def is_running(pid: int) -> bool:
 
 def _obey(lifeline: socket.socket, group: int) -> None:
     signals = {_TERMINATE: signal.SIGTERM, _KILL: signal.SIGKILL}
-    # An error is as good as the end of file: a parent that dies before it has read the pid resets the
-    # connection, and a group that is gone needs no more orders.
+    # An error is as good as the end of file: a group that is gone needs no more orders.
     with contextlib.suppress(OSError):
-        lifeline.sendall(group.to_bytes(_PID_BYTES, "big"))
         while order := lifeline.recv(1):
             os.killpg(group, signals[order])
     with contextlib.suppress(ProcessLookupError):
@@ -124,6 +122,10 @@ def main(arguments: Sequence[str]) -> int:
     child = subprocess.Popen(arguments[1:], process_group=0)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: os.killpg(child.pid, signal.SIGKILL))
+    # Before anything is waited for: a child that ends at once has been started all the same. And a parent that dies
+    # before it has read the pid resets the connection.
+    with contextlib.suppress(OSError):
+        lifeline.sendall(child.pid.to_bytes(_PID_BYTES, "big"))
     threading.Thread(target=_obey, args=(lifeline, child.pid), daemon=True).start()
     code = child.wait()
     return code if code >= 0 else 128 - code

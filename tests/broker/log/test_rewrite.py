@@ -130,6 +130,11 @@ def test_a_batch_that_is_compressed_anew_has_no_horizon_for_deletes() -> None:
     assert header.attributes == Compression.GZIP
 
 
+def test_records_of_a_claimed_append_time_have_it_where_they_are_compressed_anew() -> None:
+    data = stored(encode_batch(RECORDS[:2], append_time=NOW - 5), LogConfig(compression_type="gzip"))
+    assert [record[1] for record in plain(data)] == [NOW - 5, NOW - 5]
+
+
 def test_times_below_none_are_not_compressed_anew() -> None:
     odd = encode_batch([(0, -5, None, b"v", [])])
     assert plain(stored(odd, LogConfig())) == [(0, -5, None, b"v", [])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -17,10 +18,21 @@ with warnings.catch_warnings():
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
     from kafka.admin import NewTopic
     from kafka.errors import KafkaError
+    from kafka.net.inet import KafkaNetSocket
 
 __all__ = ["KafkaAdminClient", "KafkaPython", "NewTopic"]
 
 _IN_FLIGHT = 200
+
+
+class _ClosedWhenDropped(socket.socket):
+    """kafka-python leaves the sockets of nodes that it did not reach to the collector, in whichever test it runs."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
+KafkaNetSocket.socket = staticmethod(_ClosedWhenDropped)
 
 
 class KafkaPython:

@@ -145,8 +145,9 @@ def _level(codec: int, config: LogConfig) -> int | None:
 
 
 def _recompressed(inspected: Inspected, codec: int, level: int | None) -> bytearray:
-    # A horizon for deletes takes the place of the base timestamp, which a new batch has from its first record.
-    if not inspected.offsets_are_dense or inspected.batch.attributes & DELETE_HORIZON:
+    # A horizon for deletes takes the place of the base timestamp, which a new batch has from its first record. And
+    # where the producer claims a time of the log, every record has that one.
+    if not inspected.offsets_are_dense or inspected.batch.attributes & (DELETE_HORIZON | APPEND_TIME):
         return _renumbered(inspected, codec, level)
     data = bytearray(memoryview(inspected.data)[:BATCH_OVERHEAD])
     data += compress(codec, inspected.plain, level)
