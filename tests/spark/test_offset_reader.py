@@ -262,7 +262,8 @@ def test_a_cluster_that_does_not_answer_is_told_in_one_timeout(ask: str) -> None
     }
     sleeps = Sleeps()
     reader = OffsetReader(SourceOptions.parse(options, streaming=False), sleep=sleeps)
-    with pytest.raises(ApiTimeoutError, match=r"within 0\.\d+ s .*\(127.0.0.1:1\)") as caught:
+    # On a busy machine not even the first connection is refused by then: the note names the address in any case.
+    with pytest.raises(ApiTimeoutError, match=r"within 0\.\d+ s ") as caught:
         getattr(reader, ask)()
     assert sleeps == []
     assert "kafka.bootstrap.servers=127.0.0.1:1" in "".join(caught.value.__notes__)
