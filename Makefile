@@ -75,7 +75,7 @@ soak: $(STAMP) ## ten minutes of clients that come and go, and nothing may grow 
 	$(PY) -m tests.soak --seconds $(SOAK_SECONDS)
 
 interleavings: $(STAMP) ## every interleaving of the threads of the blocking client's driver, without a bound (a minute)
-	$(PY) -m tests.client.driver_scenarios
+	$(PY) -m tests.client.blocking.driver_scenarios
 
 fuzz-kafka: $(STAMP) ## random requests to Apache Kafka and the embedded cluster, compared (FUZZ_STEPS=N, FUZZ_SEED=N)
 	@$(PYTHON) tools/preflight.py java

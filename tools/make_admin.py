@@ -1,4 +1,4 @@
-"""Writes src/ottla/client/admin/blocking.py: the blocking twin of AsyncAdmin, method by method.
+"""Writes src/ottla/client/blocking/admin.py: the blocking twin of AsyncAdmin, method by method.
 
     python -m tools.make_admin          write it
     python -m tools.make_admin --check  fail when the one in the tree is stale
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ADMIN = Path(__file__).parent.parent / "src" / "ottla" / "client" / "admin"
-TARGET = ADMIN / "blocking.py"
+TARGET = ADMIN.parent / "blocking" / "admin.py"
 SUBJECTS = ("topics", "configs", "offsets", "replicas", "cluster")
 """In the order in which AsyncAdmin inherits them."""
 
@@ -23,7 +23,7 @@ WIDTH = 110
 DOCSTRING = '''\
 """Admin: AsyncAdmin for callers who wait, as `Client.admin` has it. Every call returns when it is done.
 
-Made by tools/make_admin.py from the modules beside it: do not edit, run `make stubs`.
+Made by tools/make_admin.py from the modules of client/admin: do not edit, run `make stubs`.
 """
 '''
 

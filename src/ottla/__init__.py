@@ -9,13 +9,13 @@ from ottla.errors import KafkaError
 # The name that type checkers take for true: importing `typing` would take longer than this whole file.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ottla.client.blocking import Client
-    from ottla.client.blocking_consumer import Consumer
+    from ottla.client.blocking.client import Client
+    from ottla.client.blocking.consumer import Consumer
     from ottla.client.client import AsyncClient
     from ottla.client.consume.batch_readers import AsyncBatchReader, BatchReader
     from ottla.client.consume.consumer import AsyncConsumer
     from ottla.client.consume.dead_letters import DeadLetters
-    from ottla.client.consume.starts import Timestamp
+    from ottla.client.consume.offset_spec import Timestamp
     from ottla.client.produce.batch_delivery import BatchDelivery, PartlySentError
     from ottla.client.topic_partition import TopicPartition
     from ottla.config import ClientConfig
@@ -43,12 +43,12 @@ _PLACES = {
     "AsyncConsumer": "ottla.client.consume.consumer",
     "BatchDelivery": "ottla.client.produce.batch_delivery",
     "BatchReader": "ottla.client.consume.batch_readers",
-    "Client": "ottla.client.blocking",
+    "Client": "ottla.client.blocking.client",
     "ClientConfig": "ottla.config",
-    "Consumer": "ottla.client.blocking_consumer",
+    "Consumer": "ottla.client.blocking.consumer",
     "DeadLetters": "ottla.client.consume.dead_letters",
     "PartlySentError": "ottla.client.produce.batch_delivery",
-    "Timestamp": "ottla.client.consume.starts",
+    "Timestamp": "ottla.client.consume.offset_spec",
     "TopicPartition": "ottla.client.topic_partition",
 }
 

@@ -90,10 +90,10 @@ ALLOWED: dict[str, dict[str, str]] = {
     "runtime.py": {
         ANY: "the default Runtime: the system's clock, randomness, network and threads, for everyone else"
     },
-    "client/driver.py": {
+    "client/blocking/driver.py": {
         "threads": "who runs the blocking Client's loop, and when: the one module of the client with threads"
     },
-    "broker/blocking.py": {
+    "broker/cluster/blocking.py": {
         "threads": "the blocking Cluster runs its loop in a thread: the one module of the broker that has one"
     },
     "sim/runtime.py": {"randomness": "the seeded generator that every simulated choice comes from"},

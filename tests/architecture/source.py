@@ -82,7 +82,7 @@ class Source:
 
     @property
     def inside(self) -> str:
-        """The path inside the package, as the tables of exceptions write it: `client/blocking.py`."""
+        """The path inside the package, as the tables of exceptions write it: `client/blocking/client.py`."""
         return self.path.partition("/")[2]
 
     def violation(self, line: int, advice: str) -> Violation:

@@ -34,11 +34,11 @@ SURPRISES = [
     ("client/produce/sink.py", "from datetime import datetime\nx = datetime.utcnow()", 2, CLOCK),
     ("client/produce/sink.py", "from datetime import date as d\nx = d.today()", 2, CLOCK),
     ("client/produce/sink.py", "from datetime import datetime\nf(default_factory=datetime.now)", 2, CLOCK),
-    ("broker/node.py", "import random", 1, RANDOM),
-    ("broker/node.py", "from random import Random", 1, RANDOM),
-    ("broker/node.py", "import uuid", 1, RANDOM),
-    ("broker/node.py", "from uuid import UUID, uuid4", 1, RANDOM),
-    ("broker/node.py", "from random import choice, shuffle", 1, RANDOM),
+    ("broker/cluster/node.py", "import random", 1, RANDOM),
+    ("broker/cluster/node.py", "from random import Random", 1, RANDOM),
+    ("broker/cluster/node.py", "import uuid", 1, RANDOM),
+    ("broker/cluster/node.py", "from uuid import UUID, uuid4", 1, RANDOM),
+    ("broker/cluster/node.py", "from random import choice, shuffle", 1, RANDOM),
     ("net/sasl.py", "import secrets", 1, RANDOM),
     ("net/sasl.py", "import os\nnonce = os.urandom(16)", 2, RANDOM),
     ("net/sasl.py", "from os import urandom", 1, RANDOM),
@@ -52,8 +52,8 @@ SURPRISES = [
     ("serde/avro.py", "from concurrent import futures", 1, THREADS),
     ("serde/avro.py", "from concurrent.futures import ThreadPoolExecutor", 1, THREADS),
     ("client/produce/sink.py", "import asyncio\nasync def f(): await asyncio.to_thread(g)", 2, THREADS),
-    ("broker/cluster.py", "import subprocess", 1, "a library starts no processes"),
-    ("broker/cluster.py", "from multiprocessing import Process", 1, "a library starts no processes"),
+    ("broker/cluster/cluster.py", "import subprocess", 1, "a library starts no processes"),
+    ("broker/cluster/cluster.py", "from multiprocessing import Process", 1, "a library starts no processes"),
     ("sim/run.py", "import random", 1, RANDOM),
     (
         "client/produce/sink.py",
@@ -76,9 +76,9 @@ SURPRISES = [
         "use asyncio.get_running_loop",
     ),
     ("client/partitioners.py", "x = hash(key) % 12", 1, "use murmur2"),
-    ("broker/node.py", "x = sorted(nodes, key=id)", 1, "order by a field"),
-    ("broker/node.py", "nodes.sort(key=lambda n: (n.rack, id(n)))", 1, "order by a field"),
-    ("broker/node.py", "x = min(nodes, key=hash)", 1, "order by a field"),
+    ("broker/cluster/node.py", "x = sorted(nodes, key=id)", 1, "order by a field"),
+    ("broker/cluster/node.py", "nodes.sort(key=lambda n: (n.rack, id(n)))", 1, "order by a field"),
+    ("broker/cluster/node.py", "x = min(nodes, key=hash)", 1, "order by a field"),
     ("wire/frames.py", "import asyncio", 1, "sans-io"),
     ("wire/frames.py", "from asyncio import sleep", 1, "sans-io"),
     ("wire/frames.py", "import ssl", 1, "sans-io"),
@@ -126,7 +126,7 @@ def test_a_surprise_that_is_not_the_runtimes_is_reported(
         ("cli/main.py", "import time, random, threading, subprocess"),
         ("spark/sink.py", "import time, uuid"),
         ("runtime.py", "import time, random, socket, threading"),
-        ("client/driver.py", "import threading"),
+        ("client/blocking/driver.py", "import threading"),
         ("wire/schema.py", "from importlib import resources"),
         ("wire/schema.py", "from pathlib import Path"),
     ],
@@ -136,8 +136,10 @@ def test_a_look_alike_passes(inside: str, code: str) -> None:
 
 
 def test_an_exception_covers_only_what_it_names() -> None:
-    told = report(outside_the_runtime([Source("ottla/client/driver.py", "import threading\nimport time")]))
-    assert told == "src/ottla/client/driver.py:2: client uses time: take the time from the Runtime"
+    told = report(
+        outside_the_runtime([Source("ottla/client/blocking/driver.py", "import threading\nimport time")])
+    )
+    assert told == "src/ottla/client/blocking/driver.py:2: client uses time: take the time from the Runtime"
 
 
 @pytest.mark.parametrize("inside", sorted(ALLOWED))

@@ -39,8 +39,8 @@ def test_the_layers_form_no_cycle() -> None:
 
 UPWARD = [
     ("ottla/client/produce/sink.py", "from ottla.broker import node", 1, "neither knows the other"),
-    ("ottla/broker/node.py", "import ottla.client.produce.sink", 1, "neither knows the other"),
-    ("ottla/broker/node.py", "import os, ottla.client as c", 1, "neither knows the other"),
+    ("ottla/broker/cluster/node.py", "import ottla.client.produce.sink", 1, "neither knows the other"),
+    ("ottla/broker/cluster/node.py", "import os, ottla.client as c", 1, "neither knows the other"),
     ("ottla/wire/frames.py", "from ottla.net.connection import Connection", 1, "wire must not import net"),
     ("ottla/wire/frames.py", "from ottla.runtime import Runtime", 1, "wire must not import runtime"),
     ("ottla/wire/frames.py", "from ottla import net", 1, "wire must not import net"),
@@ -68,7 +68,7 @@ UPWARD = [
     ("ottla/spark/sink.py", "from ottla.console import app", 1, "spark must not import console"),
     ("ottla/cli/main.py", "from ottla.console import app", 1, "cli must not import console"),
     ("ottla/serde/avro.py", "from ottla.wire import frames", 1, "serde must not import wire"),
-    ("ottla/broker/node.py", "from ottla.serde import avro", 1, "broker must not import serde"),
+    ("ottla/broker/cluster/node.py", "from ottla.serde import avro", 1, "broker must not import serde"),
     ("ottla/errors.py", "from ottla import config", 1, "errors imports config: it lies at the bottom"),
     ("ottla/errors.py", "from .config import x", 1, "errors imports config: it lies at the bottom"),
     ("ottla/config.py", "from ottla.hooks import Hook", 1, "config must not import hooks"),

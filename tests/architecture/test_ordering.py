@@ -10,7 +10,7 @@ from tests.architecture.source import Source, real_tree, report
 HINT = "changes with the hash seed: use sorted(), or a dict or list"
 
 
-def found(code: str, path: str = "ottla/broker/node.py") -> str:
+def found(code: str, path: str = "ottla/broker/cluster/node.py") -> str:
     return report(unordered_iteration([Source(path, dedent(code).strip("\n"))]))
 
 
@@ -42,7 +42,7 @@ def test_the_tree_never_depends_on_the_order_of_a_set() -> None:
 def test_an_expression_that_is_evidently_a_set_is_reported(expression: str) -> None:
     assert (
         found(f"for x in {expression}: pass")
-        == f"src/ottla/broker/node.py:1: loops over a set, in an order that {HINT}"
+        == f"src/ottla/broker/cluster/node.py:1: loops over a set, in an order that {HINT}"
     )
 
 
@@ -78,7 +78,7 @@ def test_an_expression_that_is_evidently_a_set_is_reported(expression: str) -> N
 def test_every_way_to_see_the_order_is_reported(use: str, verb: str) -> None:
     told = found(f"members = set(nodes)\n{use}")
     line = 3 if use.startswith("def") else 2
-    assert told == f"src/ottla/broker/node.py:{line}: {verb} a set, in an order that {HINT}"
+    assert told == f"src/ottla/broker/cluster/node.py:{line}: {verb} a set, in an order that {HINT}"
 
 
 WHERE_SETS_COME_FROM = {
@@ -193,7 +193,9 @@ WHERE_SETS_COME_FROM = {
 def test_a_set_is_recognised_wherever_it_comes_from(case: str) -> None:
     code = dedent(WHERE_SETS_COME_FROM[case]).strip("\n")
     line = next(number for number, text in enumerate(code.splitlines(), 1) if "# here" in text)
-    assert found(code) == f"src/ottla/broker/node.py:{line}: loops over a set, in an order that {HINT}"
+    assert (
+        found(code) == f"src/ottla/broker/cluster/node.py:{line}: loops over a set, in an order that {HINT}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -260,7 +262,10 @@ def test_a_comment_with_its_reason_excuses_the_line() -> None:
 @pytest.mark.parametrize("comment", ["# order does not matter", "# order does not matter:  "])
 def test_a_comment_without_its_reason_is_reported(comment: str) -> None:
     told = found(f"for x in {{1, 2}}:  {comment}\n    x.set()")
-    assert told == "src/ottla/broker/node.py:1: `# order does not matter:` needs its reason behind the colon"
+    assert (
+        told
+        == "src/ottla/broker/cluster/node.py:1: `# order does not matter:` needs its reason behind the colon"
+    )
 
 
 @pytest.mark.parametrize("layer", ["client", "broker", "sim", "net", "wire"])

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from random import Random
 
-from ottla.broker.cluster import AsyncCluster
+from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.net.channel import Channel
 from ottla.runtime import Runtime
 from ottla.sim import SimRuntime, run

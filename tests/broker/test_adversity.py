@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.broker.blocking import Cluster
+from ottla.broker.cluster.blocking import Cluster
 from ottla.errors import ConnectionLostError
 from ottla.runtime import Runtime
 from ottla.wire import FrameSplitter, api_named, decode_response, encode_request

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from ottla import sim
-from ottla.broker.cluster import AsyncCluster
+from ottla.broker.cluster.cluster import AsyncCluster
+from ottla.broker.cluster.node import NodeFailedError
+from ottla.broker.log.volume import Volume
 from ottla.broker.metadata.names import METADATA_TOPIC
-from ottla.broker.node import NodeFailedError
-from ottla.broker.volume import Volume
 from ottla.errors import KafkaError
 from ottla.net.channel import Channel
 from ottla.wire.messages import ProduceResponse

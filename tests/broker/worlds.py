@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from ottla import sim
-from ottla.broker.cluster import AsyncCluster
+from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.net.channel import Channel
 from ottla.runtime import MovableClock, Runtime, SystemRuntime
 from ottla.sim.network import Conditions

@@ -12,7 +12,7 @@ import pytest
 
 import ottla
 from ottla.broker import delay, drop, error
-from ottla.broker.cluster import AsyncCluster, TopicSpec
+from ottla.broker.cluster.cluster import AsyncCluster, TopicSpec
 from tests.client.worlds import World, in_simulation, on_sockets
 
 PARTITIONS = 6

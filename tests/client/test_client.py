@@ -12,7 +12,7 @@ import pytest
 
 import ottla
 from ottla.broker import Cluster, error
-from ottla.broker.cluster import AsyncCluster
+from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import (
     ApiTimeoutError,

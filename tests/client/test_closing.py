@@ -15,7 +15,7 @@ import pytest
 
 import ottla
 from ottla.broker import Cluster, never
-from ottla.broker.cluster import AsyncCluster
+from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.errors import AbortedError, ClientClosedError, DeliveryError
 from ottla.hooks import Hook
 from tests.client.worlds import Body, World, in_simulation

@@ -12,7 +12,7 @@ import pytest
 
 import ottla
 from ottla.broker import Cluster
-from ottla.broker.cluster import AsyncCluster
+from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.client.produce.producer import Producer
 from ottla.errors import KafkaError
 from ottla.hooks import Hook, ProducerInterceptor, ProducerRecord
@@ -165,8 +165,8 @@ def test_an_async_client_is_let_go_when_it_is_closed(
     async def come_and_go(bootstrap: str) -> list[Any]:
         async with ottla.AsyncClient(bootstrap) as kafka:
             await use(kafka, kept)
-            assert kafka._parts is not None
-            return [weakref.ref(kafka), weakref.ref(kafka._parts.producer)]
+            assert kafka._core is not None
+            return [weakref.ref(kafka), weakref.ref(kafka._core.producer)]
 
     async def main() -> None:
         async with AsyncCluster(1, topics={"orders": 1}) as cluster:
@@ -188,8 +188,8 @@ def test_an_async_client_that_nobody_closed_is_let_go_with_its_loop() -> None:
         kafka = ottla.AsyncClient(bootstrap)
         await produce_async(kafka, kept)
         await kafka.produce("orders", b"2")
-        assert kafka._parts is not None
-        return [weakref.ref(kafka), weakref.ref(kafka._parts.producer)]
+        assert kafka._core is not None
+        return [weakref.ref(kafka), weakref.ref(kafka._core.producer)]
 
     with Cluster(topics={"orders": 1}) as cluster:
         gone = asyncio.run(come(cluster.bootstrap))

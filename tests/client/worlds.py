@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ottla import sim
-from ottla.broker.cluster import AsyncCluster
+from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.client.connections.brokers import Brokers
 from ottla.client.tasks import Tasks
 from ottla.config import ClientConfig

@@ -10,7 +10,7 @@ import pytest
 
 from ottla.client.admin import ConfigSource, NewTopic
 from ottla.client.client import AsyncClient
-from ottla.client.consume.starts import Timestamp
+from ottla.client.consume.offset_spec import Timestamp
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import (
     InvalidConfigError,

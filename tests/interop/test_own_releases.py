@@ -1,6 +1,7 @@
 """Ottla's client against the embedded cluster in the guise of older releases, from 2.4 on.
 
-Apache Kafka is here in one version only; what each release serves is from its own tables (broker/releases.py).
+Apache Kafka is here in one version only; what each release serves is from its own tables
+(broker/cluster/releases.py).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import pytest
 
 import ottla
 from ottla.broker import Cluster
-from ottla.broker.releases import RELEASES
+from ottla.broker.cluster.releases import RELEASES
 from ottla.client.topic_partition import TopicPartition
 from tests.interop.brokers import EmbeddedBroker
 from tests.interop.own import read_all, take, values_of, with_client

@@ -1,4 +1,4 @@
-"""Asking over a connection: every question ends, and with its own answer."""
+"""Asking over a connection: every pending ends, and with its own answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from ottla.errors import ConnectionLostError, DecodeError, EncodeError, KafkaError, ProtocolError
-from ottla.net.channel import Channel, Question
+from ottla.net.channel import Channel, PendingRequest
 from ottla.net.connection import Connection
 from ottla.runtime import Listener, MovableClock, Runtime, SystemRuntime
 from ottla.wire import correlation_id_of, decode_request, encode_request, encode_response
@@ -185,7 +185,7 @@ def test_everyone_who_waits_learns_of_the_end(world: World[None], ending: str) -
         with pytest.raises(ConnectionLostError):
             await channel.ask(heartbeat(1), 4)
         with pytest.raises(ConnectionLostError):
-            channel.tell(ProduceRequest(acks=0), 9)
+            channel.send_oneway(ProduceRequest(acks=0), 9)
         with pytest.raises(ConnectionLostError):
             await channel.exchange(encode_request(heartbeat(1), 4, 1, None))
         await server.until_lost()
@@ -249,7 +249,7 @@ def test_what_has_no_answer_is_told_and_not_asked(world: World[None]) -> None:
     async def main(runtime: Runtime) -> None:
         server = Recorder()
         listener, channel = await serve(runtime, server)
-        channel.tell(ProduceRequest(acks=0), 9)
+        channel.send_oneway(ProduceRequest(acks=0), 9)
         asking = asyncio.ensure_future(channel.ask(heartbeat(5), 4))
         await server.until_frames(2)
         assert decode_request(server.frames[0])[1] == ProduceRequest(acks=0)
@@ -286,13 +286,13 @@ def test_what_is_submitted_is_sent_before_the_call_returns(world: World[None]) -
     async def main(runtime: Runtime) -> None:
         server = Answering()
         listener, channel = await serve(runtime, server)
-        questions = [channel.submit(heartbeat(number), 4) for number in range(3)]
-        assert list(channel.under_way) == questions
-        for number, question in enumerate(questions):
-            assert await question.answer == HeartbeatResponse(error_code=number)
+        pending_requests = [channel.send(heartbeat(number), 4) for number in range(3)]
+        assert list(channel.under_way) == pending_requests
+        for number, pending in enumerate(pending_requests):
+            assert await pending.response == HeartbeatResponse(error_code=number)
         sent = [cast(HeartbeatRequest, decode_request(frame)[1]).generation_id for frame in server.frames]
         assert sent == [0, 1, 2]
-        assert [question.size for question in questions] == [len(frame) + 4 for frame in server.frames]
+        assert [pending.size for pending in pending_requests] == [len(frame) + 4 for frame in server.frames]
         assert not list(channel.under_way)
         await finish(listener, channel, server)
 
@@ -305,9 +305,9 @@ def test_a_request_beyond_the_bound_is_not_sent(world: World[None]) -> None:
         server = Answering()
         listener, channel = await serve(runtime, server)
         with pytest.raises(EncodeError, match=r"a HeartbeatRequest of \d+ bytes is not sent.*more than 10"):
-            channel.submit(heartbeat(1), 4, max_size=10)
+            channel.send(heartbeat(1), 4, max_size=10)
         with pytest.raises(EncodeError):
-            channel.tell(heartbeat(1), 4, max_size=10)
+            channel.send_oneway(heartbeat(1), 4, max_size=10)
         assert await channel.ask(heartbeat(2), 4) == HeartbeatResponse(error_code=2)
         assert len(server.frames) == 1
         await finish(listener, channel, server)
@@ -331,7 +331,7 @@ class Watching:
     def drained(self) -> None:
         self.has_drained.set()
 
-    def settled(self, question: Question, size: int, error: KafkaError | None) -> None:
+    def settled(self, pending: PendingRequest, size: int, error: KafkaError | None) -> None:
         self.settlements.append((size, type(error)))
 
     def ended(self, error: Exception | None) -> None:
@@ -347,7 +347,7 @@ def test_an_observer_hears_when_everything_has_gone_to_the_system(world: World[N
         await server.until(lambda: bool(server.connections))
         server.connection.pause()
         while channel.pending_bytes < 1 << 20:
-            channel.tell(records(1 << 20), 9)
+            channel.send_oneway(records(1 << 20), 9)
         assert not watching.has_drained.is_set()
         server.connection.resume()
         await watching.has_drained.wait()
@@ -363,19 +363,19 @@ def test_an_observer_hears_of_every_question_once_and_of_the_end(world: World[No
         server, watching = Recorder(), Watching()
         listener = await runtime.listen("127.0.0.1", 0, lambda: Connection(server))
         channel = await Channel.open(runtime, listener.host, listener.port, observer=watching)
-        answered, given_up, lost = (channel.submit(heartbeat(number), 4) for number in range(3))
+        answered, given_up, lost = (channel.send(heartbeat(number), 4) for number in range(3))
         await server.until_frames(3)
-        given_up.answer.cancel()
+        given_up.response.cancel()
         for frame in server.frames[:2]:
             server.connection.send([answer(frame)])
-        await answered.answer
+        await answered.response
         reason = TimeoutError("too late")
         channel.abort(reason)
         with pytest.raises(ConnectionLostError, match="too late"):
-            await lost.answer
+            await lost.response
         await channel.wait_closed()
         sizes = [len(answer(frame)) - 4 for frame in server.frames]
-        # Where the second answer was still on its way, the end settles its question.
+        # Where the second answer was still on its way, the end settles its pending.
         settled = [(sizes[0], type(None)), (0, ConnectionLostError)]
         assert watching.settlements in (
             [settled[0], (sizes[1], type(None)), settled[1]],

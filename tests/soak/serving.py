@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ottla.broker import Cluster
-from ottla.broker.faults import drop, error
+from ottla.broker.server.faults import drop, error
 
 
 class Served:

@@ -29,4 +29,4 @@ def test_clients_that_are_kept_are_found() -> None:
 
     with pytest.raises(GrowthError) as found:
         soak(for_cycles(CYCLES), warm_up=2, window=2, is_brief=True, disturb_every=0, plant=keep)
-    assert "objects of type ottla.client.blocking.Client: " in str(found.value)
+    assert "objects of type ottla.client.blocking.client.Client: " in str(found.value)

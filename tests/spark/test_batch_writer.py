@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import WriterCommitMessage
 
 from ottla.broker import Cluster
-from ottla.broker.faults import error
+from ottla.broker.server.faults import error
 from ottla.spark.batch_writer import BatchWriter
 from ottla.spark.sent_rows import Sent, SentRows
 from ottla.spark.sink_columns import SinkColumnError

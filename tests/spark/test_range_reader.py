@@ -13,7 +13,8 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
 import ottla
-from ottla.broker import Cluster, TopicSpec, faults
+from ottla.broker import Cluster, TopicSpec
+from ottla.broker.server import faults
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import ApiTimeoutError, CorruptBatchError, DataLossError
 from ottla.spark import clients, range_reader
@@ -32,7 +33,7 @@ NOON_MS = 1_700_000_000_123
 
 
 def _consumers(client: ottla.Client) -> int:
-    parts = client._client._parts
+    parts = client._client._core
     assert parts is not None
     return len(parts._consumers)
 

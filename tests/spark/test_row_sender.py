@@ -10,7 +10,7 @@ import pytest
 
 import ottla
 from ottla.broker import Cluster
-from ottla.broker.faults import delay, drop, error
+from ottla.broker.server.faults import delay, drop, error
 from ottla.client.partitioners import murmur2_partition
 from ottla.client.produce.batch_delivery import BatchDelivery, PartlySentError
 from ottla.errors import BufferFullError, InvalidRecordError

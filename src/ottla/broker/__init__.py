@@ -9,10 +9,10 @@ Clients in any language reach it on the loopback interface. `python -m ottla.bro
 tests and for one's own machine: production runs Apache Kafka.
 """
 
-from ottla.broker.blocking import BlockingFault, Cluster
-from ottla.broker.cluster import AsyncCluster, TopicSpec
-from ottla.broker.faults import Fault, delay, drop, error, never
-from ottla.broker.node import NodeFailedError
+from ottla.broker.cluster.blocking import BlockingFault, Cluster
+from ottla.broker.cluster.cluster import AsyncCluster, TopicSpec
+from ottla.broker.cluster.node import NodeFailedError
+from ottla.broker.server.faults import Fault, delay, drop, error, never
 from ottla.broker.telemetry import Push
 
 __all__ = [

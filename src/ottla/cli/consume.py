@@ -18,8 +18,8 @@ from ottla.cli.places import parse_start, parse_stop
 from ottla.errors import KafkaError
 
 if TYPE_CHECKING:
-    from ottla.client.blocking import Client
-    from ottla.client.blocking_consumer import Consumer
+    from ottla.client.blocking.client import Client
+    from ottla.client.blocking.consumer import Consumer
     from ottla.client.topic_partition import TopicPartition
 
 _INTERRUPTED: Final = 130

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 if TYPE_CHECKING:
-    from ottla.client.blocking import Client
+    from ottla.client.blocking.client import Client
     from ottla.config import ClientConfig
 
 BOOTSTRAP: Final = "localhost:9092"
@@ -98,7 +98,7 @@ def connect(
     own: Mapping[str, str] | None = None,
 ) -> Iterator[Client]:
     """A client for one command, whose cluster answers."""
-    from ottla.client.blocking import Client
+    from ottla.client.blocking.client import Client
 
     _set_up_logging(debug)
     with Client(config=client_config(bootstrap, file, options, own or {}, os.environ)) as kafka:

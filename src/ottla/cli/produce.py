@@ -18,7 +18,7 @@ from ottla.cli.options import Bootstrap, ConfigFile, Debug, Options, connect, pa
 from ottla.errors import DeliveryError, KafkaError, UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
-    from ottla.client.blocking import Client
+    from ottla.client.blocking.client import Client
     from ottla.wire.records import Delivery
 
 _INTERRUPTED: Final = 130

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ottla.client.admin.results import ListedOffset
-    from ottla.client.blocking import Client
+    from ottla.client.blocking.client import Client
     from ottla.client.topic_partition import TopicPartition
 
 app = typer.Typer(

@@ -14,17 +14,17 @@ from typing import Any, Final, Literal, Self, TypeAlias, TypeVar, Unpack
 from weakref import finalize
 
 from ottla.client.admin import AsyncAdmin
+from ottla.client.blocking.forks import forked_error, on_fork
 from ottla.client.consume.batch_readers import AsyncBatchReader
 from ottla.client.consume.consumer import AsyncConsumer
 from ottla.client.consume.dead_letters import DeadLetters
-from ottla.client.consume.starts import Start, Stop
+from ottla.client.consume.offset_spec import Start, Stop
 from ottla.client.consume.subscription import Subscribed, Subscription
+from ottla.client.core import ClientCore, Wait, Wake
 from ottla.client.deadline import check_timeout
-from ottla.client.forks import forked_error, on_fork
 from ottla.client.metrics import MetricsSnapshot
 from ottla.client.partitioners import DefaultPartitioner, Partitioner, as_partitioner
 from ottla.client.partitioners.function import PartitionFunction
-from ottla.client.parts import Parts, Wait, Wake
 from ottla.client.produce.batch_delivery import BatchDelivery
 from ottla.client.produce.producer import Producer
 from ottla.client.produce.record_path import NoRoom
@@ -89,7 +89,7 @@ class AsyncClient:
         Hooks(self._hooks)  # a mistake in them is the caller's, here
         self._interceptors = _listed("interceptors", interceptors)
         _check_interceptors(self._interceptors)
-        self._parts: Parts | None = None
+        self._core: ClientCore | None = None
         self._ended: KafkaError | None = None
         self._closing: asyncio.Future[None] | None = None
         self._left: finalize[[Producer], AsyncClient] | None = None
@@ -134,7 +134,7 @@ class AsyncClient:
             delivery = await kafka.produce("orders", b"...", key=b"42", headers=[("trace", b"1")])
             print((await delivery).offset)
         """
-        parts = self._parts
+        parts = self._core
         # What can be seen quickly; before Python 3.12, to ask for the running loop is a system call.
         if parts is None or parts.home.thread != this_thread() or not parts.home.loop.is_running():
             parts = self._running()
@@ -206,7 +206,7 @@ class AsyncClient:
         seconds leaves the rest to go on.
         """
         check_timeout(timeout)
-        if self._parts is not None or self._ended is not None:
+        if self._core is not None or self._ended is not None:
             await self._running().producer.flush(timeout)
 
     def abort_buffered(self) -> int:
@@ -283,13 +283,13 @@ class AsyncClient:
 
     # Beginning and end
 
-    def _running(self) -> Parts:
+    def _running(self) -> ClientCore:
         if self._ended is not None:
             # The same one each time: its traceback must not grow.
             raise self._ended.with_traceback(None)
-        if self._parts is None:
+        if self._core is None:
             _check_there_is_a_loop()
-            self._parts = Parts(
+            self._core = ClientCore(
                 self.config,
                 self._runtime,
                 hooks=self._hooks,
@@ -301,9 +301,9 @@ class AsyncClient:
                 later=self._later,
                 wait=self._wait,
             )
-            self._left = finalize(self, _tell_of_lost_records, self._parts.producer)
-        self._parts.home.check()
-        return self._parts
+            self._left = finalize(self, _tell_of_lost_records, self._core.producer)
+        self._core.home.check()
+        return self._core
 
     async def close(self, timeout: float = CLOSE_TIMEOUT) -> None:
         """Delivers what is buffered, for at most `timeout` seconds, and ends everything.
@@ -311,29 +311,29 @@ class AsyncClient:
         A DeliveryError says that records failed since the last flush, or were given up now.
         """
         check_timeout(timeout)
-        if self._parts is not None and (self._ended is None or self._closing is not None):
-            self._parts.home.check()
+        if self._core is not None and (self._ended is None or self._closing is not None):
+            self._core.home.check()
         if self._closing is not None:
             # Whoever comes second is to find everything closed too; the outcome is the first one's.
             await asyncio.shield(self._closing)
         if self._ended is not None:
             return
         self._ended = ClientClosedError("the client is closed")
-        if self._parts is None:
+        if self._core is None:
             return
         self._closing = asyncio.get_running_loop().create_future()
         self._forget_left()
         try:
-            await self._parts.close(timeout)
+            await self._core.close(timeout)
         finally:
             self._closing.set_result(None)
             self._closing = None
 
     def forked(self) -> None:
         self._ended = forked_error()
-        if self._parts is not None:
-            self._parts.forked(self._ended)
-            self._parts = None
+        if self._core is not None:
+            self._core.forked(self._ended)
+            self._core = None
             self._forget_left()
 
     def _forget_left(self) -> None:

@@ -4,7 +4,7 @@
 one and waits for the answers. memory.py has transports without sockets. What a frame says is not known here.
 """
 
-from ottla.net.channel import Channel, Observer, Question
+from ottla.net.channel import Channel, Observer, PendingRequest
 from ottla.net.connection import Connection, Receiver
 
-__all__ = ["Channel", "Connection", "Observer", "Question", "Receiver"]
+__all__ = ["Channel", "Connection", "Observer", "PendingRequest", "Receiver"]

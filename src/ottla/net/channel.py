@@ -3,7 +3,7 @@
 Many requests may be under way at once; answers are matched by correlation id and decoded as they arrive. What to
 ask, which version, and what to do about an error is for whoever asks.
 
-Invariant: every question that was asked ends: with its answer, its timeout, or the loss of the connection.
+Invariant: every pending that was asked ends: with its answer, its timeout, or the loss of the connection.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ _CORRELATION_ID: Final = struct.Struct(">8xi")
 """In a request with its size: behind the size, the key and the version."""
 
 
-class Question:
+class PendingRequest:
     """A request that is under way, and the future that gets its answer.
 
-    `size` is how many bytes it had; `asked_at` and `deadline` are for whoever keeps times.
+    `size` is how many bytes it had; `sent_at` and `deadline` are for whoever keeps times.
     """
 
-    __slots__ = ("answer", "api", "asked_at", "deadline", "size", "version")
+    __slots__ = ("api", "deadline", "response", "sent_at", "size", "version")
 
     def __init__(self, api: Api | None, version: int, size: int) -> None:
         # A decoded message, or the frame itself where there is no API to read it by.
-        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.api = api
         self.version = version
         self.size = size
-        self.asked_at = self.deadline = 0.0
+        self.sent_at = self.deadline = 0.0
 
 
 class Observer(Protocol):
     """Who is told what happens on a channel, before those who asked learn of it."""
 
-    def settled(self, question: Question, size: int, error: KafkaError | None) -> None:
-        """A question is over: a frame of so many bytes came for it, or will not come.
+    def settled(self, pending: PendingRequest, size: int, error: KafkaError | None) -> None:
+        """A pending is over: a frame of so many bytes came for it, or will not come.
 
-        The answer of a question that was given up is not read, and is no error.
+        The answer of a pending that was given up is not read, and is no error.
         """
 
     def drained(self) -> None:
@@ -71,7 +71,7 @@ class Channel:
         self._connection = Connection(self, max_frame_size)
         self._last_correlation_id = -1
         # By correlation id. One that nobody waits for any more stays until its answer comes.
-        self._waiting: dict[int, Question] = {}
+        self._waiting: dict[int, PendingRequest] = {}
         self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._reason: Exception | None = None
         self.was_connected = False
@@ -110,11 +110,11 @@ class Channel:
         return self._connection.pending_bytes
 
     @property
-    def under_way(self) -> Iterable[Question]:
+    def under_way(self) -> Iterable[PendingRequest]:
         """What has no answer yet, the oldest first."""
         return self._waiting.values()
 
-    def submit(self, request: Message, version: int, max_size: int | None = None) -> Question:
+    def send(self, request: Message, version: int, max_size: int | None = None) -> PendingRequest:
         """Sends a request before it returns: the order of calls is the order on the wire.
 
         A request of more than `max_size` bytes is an EncodeError, and is not sent.
@@ -123,7 +123,7 @@ class Channel:
         correlation_id = self._next_correlation_id()
         parts = encode_request(request, version, correlation_id, self._client_id)
         size = _bounded_size(request, parts, max_size)
-        return self._ask(correlation_id, Question(api_for_key(request.API_KEY), version, size), parts)
+        return self._ask(correlation_id, PendingRequest(api_for_key(request.API_KEY), version, size), parts)
 
     async def ask(
         self,
@@ -132,7 +132,7 @@ class Channel:
         timeout: float | None = None,
     ) -> Message:
         """The answer to a request; TimeoutError if it takes more than `timeout` seconds."""
-        answer: Message = await self._answer(self.submit(request, version), timeout)
+        answer: Message = await self._answer(self.send(request, version), timeout)
         return answer
 
     async def exchange(
@@ -148,11 +148,11 @@ class Channel:
         correlation_id = _correlation_id_in(parts)
         if correlation_id in self._waiting:
             raise ProtocolError(f"a request with correlation id {correlation_id} is under way already")
-        question = self._ask(correlation_id, Question(None, 0, sum(map(len, parts))), parts)
-        frame: memoryview = await self._answer(question, timeout)
+        pending = self._ask(correlation_id, PendingRequest(None, 0, sum(map(len, parts))), parts)
+        frame: memoryview = await self._answer(pending, timeout)
         return frame
 
-    def tell(self, request: Message, version: int, max_size: int | None = None) -> int:
+    def send_oneway(self, request: Message, version: int, max_size: int | None = None) -> int:
         """Sends a request that has no answer, a Produce with acks=0; returns how many bytes it had."""
         self._check_open()
         parts = encode_request(request, version, self._next_correlation_id(), self._client_id)
@@ -175,17 +175,17 @@ class Channel:
         """Until the connection is gone, whoever ended it."""
         await asyncio.shield(self._lost)
 
-    def _ask(self, correlation_id: int, question: Question, parts: Sequence[Buffer]) -> Question:
-        self._waiting[correlation_id] = question
+    def _ask(self, correlation_id: int, pending: PendingRequest, parts: Sequence[Buffer]) -> PendingRequest:
+        self._waiting[correlation_id] = pending
         self._connection.send(parts)
-        return question
+        return pending
 
-    async def _answer(self, question: Question, seconds: float | None) -> Any:
+    async def _answer(self, pending: PendingRequest, seconds: float | None) -> Any:
         if seconds is None:
-            return await question.answer
-        timer = self._clock.call_later(seconds, self._time_out, question.answer, seconds)
+            return await pending.response
+        timer = self._clock.call_later(seconds, self._time_out, pending.response, seconds)
         try:
-            return await question.answer
+            return await pending.response
         finally:
             timer.cancel()
 
@@ -211,15 +211,15 @@ class Channel:
 
     def _fail_waiting(self) -> None:
         waiting, self._waiting = self._waiting, {}
-        for question in waiting.values():
+        for pending in waiting.values():
             error = self._lost_error()
-            if not question.answer.done():
-                question.answer.set_exception(error)
-            self._tell_settled(question, 0, error)
+            if not pending.response.done():
+                pending.response.set_exception(error)
+            self._tell_settled(pending, 0, error)
 
-    def _tell_settled(self, question: Question, size: int, error: KafkaError | None) -> None:
+    def _tell_settled(self, pending: PendingRequest, size: int, error: KafkaError | None) -> None:
         if self._observer is not None:
-            self._observer.settled(question, size, error)
+            self._observer.settled(pending, size, error)
 
     # Receiver
 
@@ -228,19 +228,19 @@ class Channel:
 
     def received(self, connection: Connection, frame: memoryview) -> None:
         try:
-            question = self._waiting.pop(correlation_id_of(frame))
+            pending = self._waiting.pop(correlation_id_of(frame))
         except (ProtocolError, KeyError) as error:
             self.abort(ProtocolError(f"{connection.peer} answers what was not asked: {error}"))
             return
         failure = None
         # A request that timed out or was given up has its answer dropped.
-        if not question.answer.done():
+        if not pending.response.done():
             try:
-                question.answer.set_result(_read(question, frame))
+                pending.response.set_result(_read(pending, frame))
             except ProtocolError as error:
                 failure = error
-                question.answer.set_exception(error)
-        self._tell_settled(question, len(frame), failure)
+                pending.response.set_exception(error)
+        self._tell_settled(pending, len(frame), failure)
 
     def drained(self, connection: Connection) -> None:
         if self._observer is not None:
@@ -254,8 +254,8 @@ class Channel:
             self._observer.ended(self._reason)
 
 
-def _read(question: Question, frame: memoryview) -> Message | memoryview:
-    return frame if question.api is None else decode_response(question.api, question.version, frame)[1]
+def _read(pending: PendingRequest, frame: memoryview) -> Message | memoryview:
+    return frame if pending.api is None else decode_response(pending.api, pending.version, frame)[1]
 
 
 def _bounded_size(request: Message, parts: Sequence[Buffer], max_size: int | None) -> int:

@@ -13,8 +13,8 @@ from collections import OrderedDict
 from contextlib import suppress
 from typing import Final
 
-from ottla.client.blocking import Client
-from ottla.client.forks import on_fork
+from ottla.client.blocking.client import Client
+from ottla.client.blocking.forks import on_fork
 from ottla.config import ClientConfig
 from ottla.errors import KafkaError
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ottla.client.blocking import Client
+from ottla.client.blocking.client import Client
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import KafkaError, UnknownTopicOrPartitionError, from_code
 from ottla.spark.options import Topics

@@ -31,7 +31,7 @@ from ottla.spark.ranges import OffsetRange
 if TYPE_CHECKING:
     import pyarrow
 
-    from ottla.client.blocking import Client
+    from ottla.client.blocking.client import Client
     from ottla.spark.options import SourceOptions
     from ottla.spark.schema import Columns
     from ottla.wire.records import Records

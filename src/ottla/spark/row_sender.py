@@ -17,7 +17,7 @@ from typing import Final
 
 import pyarrow
 
-from ottla.client.blocking import Client
+from ottla.client.blocking.client import Client
 from ottla.client.produce.batch_delivery import BatchDelivery, PartlySentError
 from ottla.errors import DeliveryTimeoutError, KafkaError
 from ottla.spark import clients

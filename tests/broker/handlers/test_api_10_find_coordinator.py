@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker import Cluster
-from ottla.broker.internal_topics import coordinator_partition
+from ottla.broker.coordinator.internal_topics import coordinator_partition
 from ottla.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from tests.broker.handlers.asking import ask, await_topic
 

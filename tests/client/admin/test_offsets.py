@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.cluster import TopicSpec
-from ottla.broker.faults import drop, error
+from ottla.broker.cluster.cluster import TopicSpec
+from ottla.broker.server.faults import drop, error
 from ottla.client.admin import ListedOffset
 from ottla.client.admin.values import Moment
-from ottla.client.consume.starts import Timestamp
+from ottla.client.consume.offset_spec import Timestamp
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import (
     ConfigurationError,

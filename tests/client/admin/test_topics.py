@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.broker.cluster import TopicSpec
-from ottla.broker.faults import drop, error
+from ottla.broker.cluster.cluster import TopicSpec
+from ottla.broker.server.faults import drop, error
 from ottla.client.admin import NewTopic
 from ottla.errors import (
     ApiTimeoutError,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.client.admin.values import moment_ms
-from ottla.client.consume.starts import Timestamp
+from ottla.client.consume.offset_spec import Timestamp
 
 NOW = 1_800_000_000_000
 

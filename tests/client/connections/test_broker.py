@@ -287,7 +287,7 @@ def test_closing_fails_who_asks_who_connects_and_who_comes_later(run: Run) -> No
     async def body(world: World) -> None:
         played, broker = await played_with(world)
         connection = await broker.connection(Purpose.GENERAL)
-        asked: asyncio.Future[Message] = connection.submit(HeartbeatRequest(), 4)
+        asked: asyncio.Future[Message] = connection.send(HeartbeatRequest(), 4)
         await played.until_requests(1)
         connecting = asyncio.ensure_future(broker.connection(Purpose.FETCH))
         await asyncio.sleep(0)

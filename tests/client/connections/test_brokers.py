@@ -122,7 +122,7 @@ def test_an_update_keeps_who_stays_moves_who_moved_and_closes_who_left(run: Run)
         brokers.update(Named(number, *addresses[number]) for number in range(3))
         stays, moves, leaves = brokers.known()
         opened = [await each.connection(Purpose.GENERAL) for each in (stays, moves, leaves)]
-        asked = opened[2].submit(HeartbeatRequest(), 4)
+        asked = opened[2].send(HeartbeatRequest(), 4)
         await played[2].until_requests(1)
 
         brokers.update([Named(0, *addresses[0]), Named(1, *addresses[2])])

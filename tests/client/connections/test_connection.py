@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.broker.faults import never
+from ottla.broker.server.faults import never
 from ottla.client.connections.broker import Broker
 from ottla.client.connections.connection import BrokerConnection
 from ottla.client.connections.purposes import Purpose
@@ -54,8 +54,8 @@ async def errors_of(*answers: asyncio.Future[Message]) -> list[type[object]]:
 def test_the_order_of_calls_is_the_order_on_the_wire(run: Run) -> None:
     async def body(world: World) -> None:
         played, _, connection = await connected(world)
-        answers = [connection.submit(heartbeat(number), 4) for number in range(50)]
-        connection.tell(heartbeat(50), 4)
+        answers = [connection.send(heartbeat(number), 4) for number in range(50)]
+        connection.send_oneway(heartbeat(50), 4)
         await played.until_requests(51)
         assert numbers(played) == list(range(51))
         for number in reversed(range(50)):
@@ -69,7 +69,7 @@ def test_the_order_of_calls_is_the_order_on_the_wire(run: Run) -> None:
 def test_cancelling_one_request_harms_no_other(run: Run) -> None:
     async def body(world: World) -> None:
         played, _, connection = await connected(world)
-        answers = [connection.submit(heartbeat(number), 4) for number in range(3)]
+        answers = [connection.send(heartbeat(number), 4) for number in range(3)]
         await played.until_requests(3)
         answers[1].cancel()
         for number in range(3):
@@ -85,8 +85,8 @@ def test_cancelling_one_request_harms_no_other(run: Run) -> None:
 def test_a_request_without_an_answer_times_out_and_takes_the_connection_with_it(run: Run) -> None:
     async def body(world: World) -> None:
         played, _, connection = await connected(world)
-        late = connection.submit(heartbeat(0), 4)
-        patient = connection.submit(heartbeat(1), 4, timeout=3600)
+        late = connection.send(heartbeat(0), 4)
+        patient = connection.send(heartbeat(1), 4, timeout=3600)
         await played.until_requests(2)
         world.clock.advance(31)
         with pytest.raises(
@@ -104,8 +104,8 @@ def test_a_request_without_an_answer_times_out_and_takes_the_connection_with_it(
 def test_a_shorter_timeout_counts_although_others_are_longer(run: Run) -> None:
     async def body(world: World) -> None:
         played, _, connection = await connected(world)
-        first = connection.submit(heartbeat(0), 4)
-        hasty = connection.submit(heartbeat(1), 4, timeout=5)
+        first = connection.send(heartbeat(0), 4)
+        hasty = connection.send(heartbeat(1), 4, timeout=5)
         await played.until_requests(2)
         world.clock.advance(6)
         assert await errors_of(first, hasty) == [ConnectionLostError, RequestTimeoutError]
@@ -117,12 +117,12 @@ def test_a_shorter_timeout_counts_although_others_are_longer(run: Run) -> None:
 def test_a_deadline_is_that_of_the_request_and_not_of_the_one_before(run: Run) -> None:
     async def body(world: World) -> None:
         played, _, connection = await connected(world)
-        first = connection.submit(heartbeat(0), 4)
+        first = connection.send(heartbeat(0), 4)
         await played.until_requests(1)
         played.reply(0, HeartbeatResponse())
         await first
         world.clock.advance(20)
-        second = connection.submit(heartbeat(1), 4)
+        second = connection.send(heartbeat(1), 4)
         await played.until_requests(2)
         world.clock.advance(20)
         played.reply(1, HeartbeatResponse())
@@ -171,7 +171,7 @@ def test_a_lost_connection_means_unknown_to_all_who_asked(
 ) -> None:
     async def body(world: World) -> None:
         played, broker, connection = await connected(world)
-        answers = [connection.submit(heartbeat(number), 4) for number in range(3)]
+        answers = [connection.send(heartbeat(number), 4) for number in range(3)]
         await played.until_requests(3)
         harm(played)
         assert await errors_of(*answers) == [ConnectionLostError] * 3
@@ -185,7 +185,7 @@ def test_a_lost_connection_means_unknown_to_all_who_asked(
 def test_an_answer_that_cannot_be_read_is_an_error_of_its_request_and_ends_the_connection(run: Run) -> None:
     async def body(world: World) -> None:
         played, _, connection = await connected(world)
-        answers = [connection.submit(heartbeat(number), 4) for number in range(2)]
+        answers = [connection.send(heartbeat(number), 4) for number in range(2)]
         await played.until_requests(2)
         played.send(0, [struct.pack(">ii", 4, played.requests[0][0].correlation_id)])
         assert await errors_of(*answers) == [DecodeError, ConnectionLostError]
@@ -198,13 +198,13 @@ def test_an_answer_that_cannot_be_read_is_an_error_of_its_request_and_ends_the_c
 def test_on_a_closed_connection_nothing_is_sent_and_the_error_says_so(run: Run) -> None:
     async def body(world: World) -> None:
         played, _, connection = await connected(world)
-        asked = connection.submit(heartbeat(0), 4)
+        asked = connection.send(heartbeat(0), 4)
         connection.close()
         assert await errors_of(asked) == [ConnectionLostError]
         with pytest.raises(ConnectionFailedError, match="nothing was sent to broker -1"):
-            await connection.submit(heartbeat(1), 4)
+            await connection.send(heartbeat(1), 4)
         with pytest.raises(ConnectionFailedError, match="nothing was sent to broker -1"):
-            connection.tell(heartbeat(1), 4)
+            connection.send_oneway(heartbeat(1), 4)
         await connection.wait_closed()
         await played.close()
 
@@ -223,12 +223,12 @@ def test_a_request_that_brokers_would_refuse_for_its_size_is_not_sent(run: Run) 
             ]
         )
         with pytest.raises(EncodeError, match=r"ProduceRequest of 1048576.. bytes is not sent"):
-            await connection.submit(huge, 9)
+            await connection.send(huge, 9)
         with pytest.raises(EncodeError):
-            connection.tell(huge, 9)
+            connection.send_oneway(huge, 9)
         with pytest.raises(ProtocolError):
-            await connection.submit(heartbeat(1), 99)
-        asked = connection.submit(heartbeat(0), 4)
+            await connection.send(heartbeat(1), 99)
+        asked = connection.send(heartbeat(0), 4)
         await played.until_requests(1)
         played.reply(0, HeartbeatResponse())
         await asked
@@ -242,7 +242,7 @@ def test_an_idle_connection_closes_itself_and_a_used_one_does_not(run: Run) -> N
         played, broker, connection = await connected(world, connections_max_idle_ms=60_000)
         for number in range(3):
             world.clock.advance(45)
-            asked = connection.submit(heartbeat(number), 4)
+            asked = connection.send(heartbeat(number), 4)
             await played.until_requests(number + 1)
             played.reply(number, HeartbeatResponse())
             await asked
@@ -258,7 +258,7 @@ def test_an_idle_connection_closes_itself_and_a_used_one_does_not(run: Run) -> N
 def test_waiting_for_an_answer_is_not_idleness(run: Run) -> None:
     async def body(world: World) -> None:
         played, _, connection = await connected(world, connections_max_idle_ms=1_000)
-        asked = connection.submit(heartbeat(0), 4)
+        asked = connection.send(heartbeat(0), 4)
         await played.until_requests(1)
         world.clock.advance(20)
         played.reply(0, HeartbeatResponse())
@@ -306,7 +306,7 @@ def test_the_next_request_waits_for_the_pause_that_the_broker_asks_for(run: Run)
     async def body(world: World) -> None:
         log = Log()
         played, broker, connection = await connected(world, log)
-        asked = connection.submit(heartbeat(0), 4)
+        asked = connection.send(heartbeat(0), 4)
         await played.until_requests(1)
         played.reply(0, HeartbeatResponse(throttle_time_ms=3_600_000))
         await asked
@@ -329,7 +329,7 @@ def test_hooks_hear_of_every_step(run: Run) -> None:
     async def body(world: World) -> None:
         log = Log()
         played, _, connection = await connected(world, log)
-        asked, lost = connection.submit(heartbeat(0), 4), connection.submit(heartbeat(1), 4)
+        asked, lost = connection.send(heartbeat(0), 4), connection.send(heartbeat(1), 4)
         await played.until_requests(2)
         played.reply(0, HeartbeatResponse())
         await asked
@@ -358,7 +358,7 @@ def test_closing_is_over_soon_although_the_peer_never_reads(run: Run) -> None:
         records = bytes(50 << 20)
         data = ProduceRequest.PartitionProduceData(records=records)
         topic = ProduceRequest.TopicProduceData(name="orders", partition_data=[data])
-        connection.tell(ProduceRequest(acks=0, topic_data=[topic]), 9)
+        connection.send_oneway(ProduceRequest(acks=0, topic_data=[topic]), 9)
         connection.close()
         closing = asyncio.ensure_future(connection.wait_closed())
         await asyncio.sleep(0)

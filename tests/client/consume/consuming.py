@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from ottla.broker.cluster import AsyncCluster
+from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.client.consume.consumer import AsyncConsumer
 from ottla.client.consume.subscription import Subscribed, Subscription
 from ottla.client.metadata import Metadata

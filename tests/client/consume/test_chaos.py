@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from ottla.broker import faults
-from ottla.broker.cluster import AsyncCluster
+from ottla.broker.cluster.cluster import AsyncCluster
+from ottla.broker.server import faults
 from ottla.client.consume.consumer import AsyncConsumer
 from ottla.client.topic_partition import TopicPartition
 from ottla.client.waiting import within

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ottla.client.consume.starts import Timestamp
+from ottla.client.consume.offset_spec import Timestamp
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import ApiTimeoutError, ClientClosedError, NoBrokersError, UnknownTopicOrPartitionError
 from ottla.wire import api_for_key

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker import faults
+from ottla.broker.server import faults
 from ottla.client.consume.dead_letters import DeadLetters
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import ClientClosedError, TopicAuthorizationFailedError

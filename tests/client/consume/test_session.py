@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker import faults
+from ottla.broker.server import faults
 from ottla.client.consume.cursor import State
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import ApiTimeoutError, UnsupportedApiError

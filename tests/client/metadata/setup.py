@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from ottla.broker.cluster import AsyncCluster
+from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.client.metadata import ClusterView, Metadata, TopicView
 from ottla.wire.messages import MetadataRequest
 from tests.client.worlds import Parts, World

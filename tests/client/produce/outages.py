@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from ottla.broker import faults
-from ottla.broker.cluster import AsyncCluster
+from ottla.broker.cluster.cluster import AsyncCluster
+from ottla.broker.server import faults
 from tests.client.worlds import World
 
 LONGEST: Final = 6.0

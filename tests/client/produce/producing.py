@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.broker.cluster import AsyncCluster
+from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.client.metadata import Metadata
 from ottla.client.partitioners import Partitioner, as_partitioner
 from ottla.client.produce.producer import Producer

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from ottla.broker import faults
-from ottla.broker.cluster import AsyncCluster
+from ottla.broker.cluster.cluster import AsyncCluster
+from ottla.broker.server import faults
 from ottla.errors import DeliveryError, DeliveryTimeoutError, KafkaError
 from ottla.wire.records import Delivery
 from tests.client.produce.outages import LONGEST, outage

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from ottla.broker.faults import drop, error
+from ottla.broker.server.faults import drop, error
 from ottla.client.partitioners import crc32_partition
 from ottla.client.produce.batch_delivery import PartlySentError
 from ottla.errors import (

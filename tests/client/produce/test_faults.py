@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.cluster import AsyncCluster
-from ottla.broker.faults import Action, delay, drop, error, never
+from ottla.broker.cluster.cluster import AsyncCluster
+from ottla.broker.server.faults import Action, delay, drop, error, never
 from ottla.errors import (
     DeliveryError,
     DeliveryTimeoutError,

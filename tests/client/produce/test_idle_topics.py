@@ -11,7 +11,7 @@ import pytest
 
 import ottla
 from ottla.broker import Cluster
-from ottla.broker.faults import drop
+from ottla.broker.server.faults import drop
 from ottla.wire.batches import batch_headers
 from ottla.wire.records import BufferRetired
 from tests.client.produce.producing import Rig, producing, values

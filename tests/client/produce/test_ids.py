@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.broker import faults
+from ottla.broker.server import faults
 from ottla.errors import ClusterAuthorizationFailedError, DeliveryError
 from tests.client.produce.producing import producing, values
 from tests.client.worlds import Body, World

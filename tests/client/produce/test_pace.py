@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from ottla.broker import faults
-from ottla.broker.faults import Action
+from ottla.broker.server import faults
+from ottla.broker.server.faults import Action
 from ottla.client.produce.flushes import Flush
 from ottla.errors import ApiTimeoutError, BufferFullError, DeliveryError
 from ottla.wire.messages import MetadataRequest, ProduceRequest

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.broker.faults import delay, drop, error, never
+from ottla.broker.server.faults import delay, drop, error, never
 from ottla.client.produce.producer import Producer
 from ottla.errors import (
     AbortedError,

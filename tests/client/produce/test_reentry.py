@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from ottla.broker import faults
+from ottla.broker.server import faults
 from ottla.client.produce.batch_delivery import PartlySentError
 from ottla.errors import AbortedError, ClientClosedError, DeliveryError
 from tests.client.produce.producing import Rig, producing, values

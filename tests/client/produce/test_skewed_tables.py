@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.faults import error
+from ottla.broker.server.faults import error
 from ottla.client.produce.batch_delivery import PartlySentError
 from ottla.errors import BufferFullError, RecordTooLargeError
 from ottla.hooks import ProducerInterceptor, ProducerRecord

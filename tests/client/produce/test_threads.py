@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from ottla.broker.faults import drop
+from ottla.broker.server.faults import drop
 from ottla.client.produce.producer import Producer
 from ottla.wire.records import BufferFull, Delivery
 from tests.client.produce.producing import producing, values

@@ -13,8 +13,8 @@ from random import Random
 
 import pytest
 
-from ottla.broker import faults
-from ottla.broker.cluster import AsyncCluster
+from ottla.broker.cluster.cluster import AsyncCluster
+from ottla.broker.server import faults
 from ottla.client.client import AsyncClient
 from ottla.errors import DeliveryError, KafkaError
 from ottla.wire.records import Delivery

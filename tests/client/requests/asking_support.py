@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ottla.broker.cluster import AsyncCluster
+from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.client.admin import AsyncAdmin
 from ottla.client.connections.brokers import Brokers
 from ottla.client.metadata import Metadata

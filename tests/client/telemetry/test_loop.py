@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, Metric, MetricsData
 
-from ottla.broker import Push, faults
-from ottla.broker.cluster import AsyncCluster
+from ottla.broker import Push
+from ottla.broker.cluster.cluster import AsyncCluster
+from ottla.broker.server import faults
 from ottla.client.metadata import Metadata
 from ottla.client.metrics import Metrics
 from ottla.client.telemetry import Telemetry

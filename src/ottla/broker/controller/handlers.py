@@ -10,7 +10,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.metadata.names import METADATA_TOPIC
-from ottla.broker.refusals import (
+from ottla.broker.server.refusals import (
     refuse_alter_configs,
     refuse_alter_reassignments,
     refuse_create_partitions,
@@ -19,7 +19,7 @@ from ottla.broker.refusals import (
     refuse_elect_leaders,
     refuse_incremental_alter_configs,
 )
-from ottla.broker.registry import Registry
+from ottla.broker.server.registry import Registry
 from ottla.errors import BrokerError, EncodeError, ProtocolError, UnknownServerError
 from ottla.wire import Message, decode_request, encode_response
 from ottla.wire.messages import (
@@ -44,7 +44,7 @@ from ottla.wire.messages import (
 
 if TYPE_CHECKING:
     from ottla.broker.controller.node import ControllerNode
-    from ottla.broker.dispatch import Call
+    from ottla.broker.server.dispatch import Call
 
 CONTROLLER = Registry()
 handles = CONTROLLER.handles

@@ -20,15 +20,15 @@ from ottla.broker.configs import BrokerConfigs
 from ottla.broker.controller.decision import CONTROLLER_ID, Decision
 from ottla.broker.controller.handlers import CONTROLLER
 from ottla.broker.controller.state import ControllerState
-from ottla.broker.dispatch import Dispatcher
-from ottla.broker.faults import Faults, TopicPartition
 from ottla.broker.log.config import NEVER, LogConfig
 from ottla.broker.log.log import Log
+from ottla.broker.log.volume import Volume
 from ottla.broker.metadata.log import write_records
 from ottla.broker.metadata.names import METADATA_TOPIC
 from ottla.broker.metadata.records import MetadataRecord
-from ottla.broker.server import Limits, Server
-from ottla.broker.volume import Volume
+from ottla.broker.server.dispatch import Dispatcher
+from ottla.broker.server.faults import Faults, TopicPartition
+from ottla.broker.server.server import Limits, Server
 from ottla.errors import NotControllerError
 from ottla.runtime import Runtime, Timer
 from ottla.wire import Message, Uuid

@@ -23,8 +23,8 @@ from ottla.wire.messages import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
-    from ottla.broker.node import Node
+    from ottla.broker.cluster.node import Node
+    from ottla.broker.server.dispatch import Call
 
 _log = logging.getLogger("ottla.broker.handlers.acls")
 

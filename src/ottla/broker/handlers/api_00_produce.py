@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ottla.broker.coordinator.internal_topics import is_internal
 from ottla.broker.handlers import handles
-from ottla.broker.internal_topics import is_internal
-from ottla.broker.leader_hints import LeaderHints
 from ottla.broker.log.validation import (
     MAGIC,
     MAGIC_AT,
@@ -22,6 +21,7 @@ from ottla.broker.log.validation import (
     batch_size,
     only_batch,
 )
+from ottla.broker.replication.leader_hints import LeaderHints
 from ottla.errors import (
     BrokerError,
     CorruptMessageError,
@@ -41,8 +41,8 @@ from ottla.wire.messages import ProduceRequest, ProduceResponse
 from ottla.wire.primitives import Buffer
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
-    from ottla.broker.node import Node
+    from ottla.broker.cluster.node import Node
+    from ottla.broker.server.dispatch import Call
 
 _HINTS_SINCE: Final = 10
 _TOPIC_IDS_SINCE: Final = 13

@@ -14,12 +14,12 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
 from ottla._native.memory import Memory
-from ottla.broker.fetch_sessions import TOPIC_IDS_SINCE, FetchContext, Wanted
 from ottla.broker.handlers import handles
-from ottla.broker.leader_hints import LeaderHints
 from ottla.broker.log.log import Slice
-from ottla.broker.partition import NO_EPOCH, Partition
-from ottla.broker.replica_selector import preferred_replica
+from ottla.broker.replication.leader_hints import LeaderHints
+from ottla.broker.replication.partition import NO_EPOCH, Partition
+from ottla.broker.replication.replica_selector import preferred_replica
+from ottla.broker.server.fetch_sessions import TOPIC_IDS_SINCE, FetchContext, Wanted
 from ottla.errors import (
     BrokerError,
     InconsistentTopicIdError,
@@ -33,8 +33,8 @@ from ottla.wire.messages import FetchRequest, FetchResponse
 from ottla.wire.primitives import Buffer
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
-    from ottla.broker.node import Node
+    from ottla.broker.cluster.node import Node
+    from ottla.broker.server.dispatch import Call
 
 _RACKS_SINCE: Final = 11
 _DIVERGING_SINCE: Final = 12

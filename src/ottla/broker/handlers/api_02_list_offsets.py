@@ -16,9 +16,9 @@ from ottla.errors import BrokerError, InvalidRequestError, UnknownServerError, U
 from ottla.wire.messages import ListOffsetsRequest, ListOffsetsResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
-    from ottla.broker.node import Node
-    from ottla.broker.partition import Partition
+    from ottla.broker.cluster.node import Node
+    from ottla.broker.replication.partition import Partition
+    from ottla.broker.server.dispatch import Call
 
 LATEST: Final = -1
 EARLIEST: Final = -2

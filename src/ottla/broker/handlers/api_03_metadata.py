@@ -13,8 +13,9 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.addressing import NO_PARTITION
-from ottla.broker.cluster_view import (
+from ottla.broker.coordinator.internal_topics import creatable, is_internal
+from ottla.broker.handlers import handles
+from ottla.broker.metadata.describe import (
     CLUSTER_OPERATIONS,
     TOPIC_OPERATIONS,
     alive_broker,
@@ -22,11 +23,10 @@ from ottla.broker.cluster_view import (
     leader_of,
     offline_replicas,
 )
-from ottla.broker.handlers import handles
-from ottla.broker.internal_topics import creatable, is_internal
 from ottla.broker.metadata.image import MetadataImage, PartitionImage, TopicImage
 from ottla.broker.metadata.names import why_invalid
 from ottla.broker.metadata.records import NO_LEADER
+from ottla.broker.server.addressing import NO_PARTITION
 from ottla.errors import (
     BrokerError,
     InvalidRequestError,
@@ -41,8 +41,8 @@ from ottla.wire import ZERO_UUID, Uuid
 from ottla.wire.messages import MetadataRequest, MetadataResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
-    from ottla.broker.node import Node
+    from ottla.broker.cluster.node import Node
+    from ottla.broker.server.dispatch import Call
 
 _log = logging.getLogger("ottla.broker.handlers.metadata")
 

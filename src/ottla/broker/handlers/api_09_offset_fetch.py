@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ottla.broker.coordinator.internal_topics import OFFSETS_TOPIC, coordinator_partition
 from ottla.broker.handlers import handles
-from ottla.broker.internal_topics import OFFSETS_TOPIC, coordinator_partition
 from ottla.errors import BrokerError, NotCoordinatorError, UnknownTopicIdError
 from ottla.wire.messages import OffsetFetchRequest, OffsetFetchResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
-    from ottla.broker.node import Node
+    from ottla.broker.cluster.node import Node
+    from ottla.broker.server.dispatch import Call
 
 _ERRORS_AT_THE_TOP_SINCE: Final = 2
 _MANY_SINCE: Final = 8

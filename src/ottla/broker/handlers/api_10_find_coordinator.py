@@ -12,22 +12,22 @@ import logging
 import re
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.cluster_view import alive_broker
-from ottla.broker.handlers import handles
-from ottla.broker.internal_topics import (
+from ottla.broker.coordinator.internal_topics import (
     OFFSETS_TOPIC,
     SHARE_STATE_TOPIC,
     coordinator_partition,
     creatable,
 )
-from ottla.broker.sentences import sentence
+from ottla.broker.handlers import handles
+from ottla.broker.metadata.describe import alive_broker
+from ottla.broker.server.error_messages import sentence
 from ottla.errors import BrokerError, CoordinatorNotAvailableError, InvalidRequestError
 from ottla.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
+    from ottla.broker.cluster.node import Node
     from ottla.broker.metadata.image import BrokerImage
-    from ottla.broker.node import Node
+    from ottla.broker.server.dispatch import Call
 
 _log = logging.getLogger("ottla.broker.handlers.find_coordinator")
 

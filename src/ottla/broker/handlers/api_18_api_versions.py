@@ -12,14 +12,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.features import SUPPORTED
 from ottla.broker.handlers import handles
+from ottla.broker.metadata.features import SUPPORTED
 from ottla.errors import InvalidRequestError
 from ottla.wire.messages import ApiVersionsRequest, ApiVersionsResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
-    from ottla.broker.node import Node
+    from ottla.broker.cluster.node import Node
+    from ottla.broker.server.dispatch import Call
 
 _CLIENTS_SAY_WHO_SINCE: Final = 3
 _FEATURES_FROM_ZERO_SINCE: Final = 4

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ottla.broker.coordinator.internal_topics import is_internal
 from ottla.broker.handlers import handles
-from ottla.broker.internal_topics import is_internal
 from ottla.errors import (
     BrokerError,
     InvalidTopicError,
@@ -21,8 +21,8 @@ from ottla.errors import (
 from ottla.wire.messages import DeleteRecordsRequest, DeleteRecordsResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
-    from ottla.broker.node import Node
+    from ottla.broker.cluster.node import Node
+    from ottla.broker.server.dispatch import Call
 
 _NO_WATERMARK: Final = -1
 

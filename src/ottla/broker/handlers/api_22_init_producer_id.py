@@ -15,8 +15,8 @@ from ottla.errors import BrokerError, InvalidRequestError
 from ottla.wire.messages import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
-    from ottla.broker.node import Node
+    from ottla.broker.cluster.node import Node
+    from ottla.broker.server.dispatch import Call
 
 _log = logging.getLogger("ottla.broker.handlers.init_producer_id")
 

@@ -13,8 +13,8 @@ from ottla.errors import BrokerError
 from ottla.wire.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
-    from ottla.broker.node import Node
+    from ottla.broker.cluster.node import Node
+    from ottla.broker.server.dispatch import Call
 
 Wanted = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
 End = OffsetForLeaderEpochResponse.EpochEndOffset

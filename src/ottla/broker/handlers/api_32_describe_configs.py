@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.broker.configs import ResourceType, describe
 from ottla.broker.handlers import handles
-from ottla.broker.sentences import sentence
+from ottla.broker.server.error_messages import sentence
 from ottla.errors import BrokerError, InvalidRequestError
 from ottla.wire.messages import DescribeConfigsRequest, DescribeConfigsResponse
 
 if TYPE_CHECKING:
+    from ottla.broker.cluster.node import Node
     from ottla.broker.configs import Overrides, TopicConfigs
-    from ottla.broker.dispatch import Call
-    from ottla.broker.node import Node
+    from ottla.broker.server.dispatch import Call
 
 _KINDS: Final = tuple(ResourceType)
 

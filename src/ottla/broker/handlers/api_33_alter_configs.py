@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ottla.broker.configs import preprocess
 from ottla.broker.handlers import handles
-from ottla.broker.refusals import refuse_alter_configs
+from ottla.broker.server.refusals import refuse_alter_configs
 from ottla.wire.messages import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -18,8 +18,8 @@ from ottla.wire.messages import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
-    from ottla.broker.node import Node
+    from ottla.broker.cluster.node import Node
+    from ottla.broker.server.dispatch import Call
 
 _Result = TypeVar(
     "_Result",

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from ottla.broker.configs import ResourceType, preprocess
 from ottla.broker.handlers import handles
 from ottla.broker.handlers.api_33_alter_configs import fill_in
-from ottla.broker.refusals import refuse_incremental_alter_configs
+from ottla.broker.server.refusals import refuse_incremental_alter_configs
 from ottla.wire.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
-    from ottla.broker.node import Node
+    from ottla.broker.cluster.node import Node
+    from ottla.broker.server.dispatch import Call
 
 
 @handles(IncrementalAlterConfigsRequest, versions=range(2), refuse=refuse_incremental_alter_configs)

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.cluster_view import CLUSTER_OPERATIONS, controller_id
 from ottla.broker.handlers import handles
+from ottla.broker.metadata.describe import CLUSTER_OPERATIONS, controller_id
 from ottla.errors import MismatchedEndpointTypeError, UnsupportedEndpointTypeError
 from ottla.wire.messages import DescribeClusterRequest, DescribeClusterResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
-    from ottla.broker.node import Node
+    from ottla.broker.cluster.node import Node
+    from ottla.broker.server.dispatch import Call
 
 _BROKERS: Final = 1
 _CONTROLLERS: Final = 2

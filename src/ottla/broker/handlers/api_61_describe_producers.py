@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.broker.handlers import handles
 from ottla.broker.metadata.names import why_invalid
-from ottla.broker.sentences import sentence
+from ottla.broker.server.error_messages import sentence
 from ottla.errors import BrokerError, InvalidTopicError, UnknownTopicOrPartitionError
 from ottla.wire.messages import DescribeProducersRequest, DescribeProducersResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
+    from ottla.broker.cluster.node import Node
     from ottla.broker.log.producers import ProducerState
-    from ottla.broker.node import Node
+    from ottla.broker.server.dispatch import Call
 
 _NO_OFFSET: Final = -1
 _UNKNOWN_TOPIC: Final = sentence(UnknownTopicOrPartitionError())

@@ -15,8 +15,8 @@ from ottla.wire.compression import Compression
 from ottla.wire.messages import GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
-    from ottla.broker.node import Node
+    from ottla.broker.cluster.node import Node
+    from ottla.broker.server.dispatch import Call
 
 # In the order in which clients should prefer them.
 _CODECS: Final = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)

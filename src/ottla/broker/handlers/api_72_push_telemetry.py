@@ -22,8 +22,8 @@ from ottla.wire.compression import Compression, decompress
 from ottla.wire.messages import PushTelemetryRequest, PushTelemetryResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
-    from ottla.broker.node import Node
+    from ottla.broker.cluster.node import Node
+    from ottla.broker.server.dispatch import Call
 
 _MOST_DECOMPRESSED: Final = 64 * 1024 * 1024
 

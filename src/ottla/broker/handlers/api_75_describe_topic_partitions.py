@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.addressing import NO_PARTITION
-from ottla.broker.cluster_view import TOPIC_OPERATIONS, leader_of, offline_replicas
+from ottla.broker.coordinator.internal_topics import is_internal
 from ottla.broker.handlers import handles
-from ottla.broker.internal_topics import is_internal
+from ottla.broker.metadata.describe import TOPIC_OPERATIONS, leader_of, offline_replicas
 from ottla.broker.metadata.image import MetadataImage, PartitionImage
 from ottla.broker.metadata.names import why_invalid
+from ottla.broker.server.addressing import NO_PARTITION
 from ottla.errors import (
     BrokerError,
     InvalidRequestError,
@@ -26,8 +26,8 @@ from ottla.errors import (
 from ottla.wire.messages import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
-    from ottla.broker.node import Node
+    from ottla.broker.cluster.node import Node
+    from ottla.broker.server.dispatch import Call
 
 Response = DescribeTopicPartitionsResponse
 Topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic

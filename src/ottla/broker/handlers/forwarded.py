@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.handlers import handles
-from ottla.broker.refusals import (
+from ottla.broker.server.refusals import (
     refuse_alter_reassignments,
     refuse_create_partitions,
     refuse_create_topics,
@@ -29,8 +29,8 @@ from ottla.wire.messages import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
-    from ottla.broker.node import Node
+    from ottla.broker.cluster.node import Node
+    from ottla.broker.server.dispatch import Call
 
 
 @handles(CreateTopicsRequest, versions=range(2, 8), refuse=refuse_create_topics)

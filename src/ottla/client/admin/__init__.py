@@ -7,7 +7,6 @@ twin, is in blocking.py, which is made from the modules here.
 """
 
 from ottla.client.admin.async_admin import AsyncAdmin
-from ottla.client.admin.blocking import Admin
 from ottla.client.admin.results import (
     BrokerDescription,
     ClusterDescription,
@@ -29,7 +28,6 @@ from ottla.client.admin.results import (
 )
 
 __all__ = [
-    "Admin",
     "AsyncAdmin",
     "BrokerDescription",
     "ClusterDescription",

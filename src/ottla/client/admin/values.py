@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from ottla.client.consume.starts import Timestamp, start_place
+from ottla.client.consume.offset_spec import Timestamp, start_spec
 from ottla.errors import ConfigurationError
 
 Moment = str | datetime | Timestamp
@@ -38,7 +38,7 @@ def moment_ms(at: object, now_ms: int) -> int:
         return _MOMENTS[at]
     if isinstance(at, str | datetime | Timestamp):
         try:
-            place = start_place(at, now_ms)
+            place = start_spec(at, now_ms)
         except ConfigurationError:
             place = None
         if place is not None and place.timestamp is not None:

@@ -148,7 +148,7 @@ class Broker:
         """The answer to one request, sent once; `timeout` counts from when it is sent."""
         connection = await self.connection(purpose or purpose_of(request))
         chosen = connection.version(type(request)) if version is None else version
-        return await connection.submit(request, chosen, timeout)
+        return await connection.send(request, chosen, timeout)
 
     # Connecting
 

@@ -25,7 +25,7 @@ from ottla.errors import (
     RequestTimeoutError,
 )
 from ottla.hooks import Hooks
-from ottla.net import Channel, Question
+from ottla.net import Channel, PendingRequest
 from ottla.runtime import Buffers, Runtime, Timer
 from ottla.wire import DEFAULT_MAX_FRAME_SIZE, Message
 from ottla.wire.messages import ApiVersionsResponse
@@ -85,7 +85,7 @@ class BrokerConnection:
         """Learns what the broker speaks; before that nothing else may be asked."""
         request, version = first_request()
         while True:
-            answer = await self.submit(request, version)
+            answer = await self.send(request, version)
             assert isinstance(answer, ApiVersionsResponse)
             retry = version_to_try_again(answer, version)
             if retry is None:
@@ -111,7 +111,7 @@ class BrokerConnection:
     @property
     def unanswered_since(self) -> float | None:
         """When the oldest request without an answer was sent; None if all are answered."""
-        return next((question.asked_at for question in self._channel.under_way), None)
+        return next((pending.sent_at for pending in self._channel.under_way), None)
 
     @property
     def pending_bytes(self) -> int:
@@ -136,7 +136,7 @@ class BrokerConnection:
 
     # Asking
 
-    def submit(self, request: Message, version: int, timeout: float | None = None) -> asyncio.Future[Message]:
+    def send(self, request: Message, version: int, timeout: float | None = None) -> asyncio.Future[Message]:
         """Sends a request before it returns; whatever becomes of it, the future tells.
 
         ConnectionFailedError and EncodeError: nothing was sent. RequestTimeoutError, ConnectionLostError: what was
@@ -144,21 +144,21 @@ class BrokerConnection:
         any more. Cancelling the future forgets this answer and harms no other.
         """
         try:
-            question = self._channel.submit(request, version, _MAX_REQUEST)
+            pending = self._channel.send(request, version, _MAX_REQUEST)
         except KafkaError as error:
             return self._not_sent(request, error)
-        now = self._used_at = question.asked_at = self._clock.monotonic()
-        question.deadline = now + (self._request_timeout if timeout is None else timeout)
-        if question.deadline < self._check_at:
-            self._check_in(question.deadline - now)
+        now = self._used_at = pending.sent_at = self._clock.monotonic()
+        pending.deadline = now + (self._request_timeout if timeout is None else timeout)
+        if pending.deadline < self._check_at:
+            self._check_in(pending.deadline - now)
         if (tell := self._hooks.on_broker_write) is not None:
-            tell(self.node_id, request.API_KEY, question.size, None)
-        return question.answer
+            tell(self.node_id, request.API_KEY, pending.size, None)
+        return pending.response
 
-    def tell(self, request: Message, version: int) -> None:
-        """Sends a request that has no answer, a Produce with acks=0; raises what `submit` would if it cannot."""
+    def send_oneway(self, request: Message, version: int) -> None:
+        """Sends a request that has no answer, a Produce with acks=0; raises what `send` would if it cannot."""
         try:
-            size = self._channel.tell(request, version, _MAX_REQUEST)
+            size = self._channel.send_oneway(request, version, _MAX_REQUEST)
         except KafkaError as error:
             raise self._why_not_sent(request, error) from error
         self._used_at = self._clock.monotonic()
@@ -195,11 +195,11 @@ class BrokerConnection:
             return
         now = self._clock.monotonic()
         next_check = _NEVER
-        for question in self._channel.under_way:
-            if question.deadline <= now:
-                self._give_up(question, now)
+        for pending in self._channel.under_way:
+            if pending.deadline <= now:
+                self._give_up(pending, now)
                 return
-            next_check = min(next_check, question.deadline)
+            next_check = min(next_check, pending.deadline)
         if next_check == _NEVER:
             # Nothing is under way: then it is idleness that counts.
             next_check = self._used_at + self._idle
@@ -209,14 +209,14 @@ class BrokerConnection:
         if next_check != _NEVER:
             self._check_in(next_check - now)
 
-    def _give_up(self, question: Question, now: float) -> None:
-        assert question.api is not None
+    def _give_up(self, pending: PendingRequest, now: float) -> None:
+        assert pending.api is not None
         error = RequestTimeoutError(
-            f"broker {self.node_id} ({self.peer}) did not answer {question.api.name} within "
-            f"{now - question.asked_at:.3g} s; raise request_timeout_ms if it is only slow"
+            f"broker {self.node_id} ({self.peer}) did not answer {pending.api.name} within "
+            f"{now - pending.sent_at:.3g} s; raise request_timeout_ms if it is only slow"
         )
-        if not question.answer.done():
-            question.answer.set_exception(error)
+        if not pending.response.done():
+            pending.response.set_exception(error)
         self._channel.abort(error)
 
     # The end
@@ -238,16 +238,16 @@ class BrokerConnection:
 
     # Observer of the channel
 
-    def settled(self, question: Question, size: int, error: KafkaError | None) -> None:
-        assert question.api is not None
+    def settled(self, pending: PendingRequest, size: int, error: KafkaError | None) -> None:
+        assert pending.api is not None
         now = self._used_at = self._clock.monotonic()
         if (tell := self._hooks.on_broker_read) is not None:
-            tell(self.node_id, question.api.key, size, now - question.asked_at, error)
+            tell(self.node_id, pending.api.key, size, now - pending.sent_at, error)
         if isinstance(error, ProtocolError):
             # Whoever wrote this is not to be trusted with the next answer.
             self._channel.abort(error)
-        elif error is None and not question.answer.cancelled():
-            self._heed(pause_of(question.answer.result(), question.version), now)
+        elif error is None and not pending.response.cancelled():
+            self._heed(pause_of(pending.response.result(), pending.version), now)
 
     def _heed(self, pause: float, now: float) -> None:
         if pause > 0:

@@ -22,8 +22,8 @@ from typing import Final
 
 from ottla.client.consume.cursor import NOBODY, UNKNOWN, Cursor, State
 from ottla.client.consume.offset_lookup import Goal, Lookup
+from ottla.client.consume.offset_spec import EARLIEST, LATEST, OffsetSpec, Start, start_spec
 from ottla.client.consume.session import Session
-from ottla.client.consume.starts import EARLIEST, LATEST, Place, Start, start_place
 from ottla.client.consume.subscription import Subscription
 from ottla.client.metadata import ClusterView, TopicView
 from ottla.client.metadata.pace import UNKNOWN_ANSWERS
@@ -51,8 +51,8 @@ class Assignment:
         self,
         session: Session,
         subscription: Subscription,
-        start: Place,
-        stop: Place | None,
+        start: OffsetSpec,
+        stop: OffsetSpec | None,
         now_ms: int,
     ) -> None:
         self.subscription = subscription
@@ -185,7 +185,7 @@ class Assignment:
     def _lookups(self, own: Start | None, is_new: bool) -> Iterator[Lookup]:
         if self._stop is not None:
             yield Lookup(self._stop, Goal.STOP)
-        place = self._start if own is None else start_place(own, self._now_ms)
+        place = self._start if own is None else start_spec(own, self._now_ms)
         yield Lookup(EARLIEST if is_new and place == LATEST else place, Goal.START)
 
     # A topic that is not, or is another

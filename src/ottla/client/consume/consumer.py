@@ -24,9 +24,9 @@ from ottla.client.consume.batch_readers import AsyncBatchReader
 from ottla.client.consume.dead_letters import DeadLetters
 from ottla.client.consume.fetch_queue import Failure, FetchQueue, Wake
 from ottla.client.consume.iterators import Lasting
+from ottla.client.consume.offset_spec import OffsetSpec, Start, Stop, start_spec, stop_spec
 from ottla.client.consume.reader import Reader
 from ottla.client.consume.session import Session
-from ottla.client.consume.starts import Place, Start, Stop, start_place, stop_place
 from ottla.client.consume.subscription import Subscription
 from ottla.client.deadline import check_timeout
 from ottla.client.home_loop import HomeLoop
@@ -111,8 +111,8 @@ class Consumer:
         self._assignment = Assignment(
             self._session,
             subscription,
-            start_place(begin, now_ms),
-            None if stop is None else stop_place(stop),
+            start_spec(begin, now_ms),
+            None if stop is None else stop_spec(stop),
             now_ms,
         )
         self._beginning: asyncio.Task[None] | None = None
@@ -266,7 +266,7 @@ class Consumer:
     def seek(self, partition: TopicPartition, to: Start) -> None:
         """Goes on elsewhere: an offset, "earliest", "latest", a datetime or a Timestamp."""
         self._check_assigned(partition)
-        place = start_place(to, int(self._clock.time() * 1000))
+        place = start_spec(to, int(self._clock.time() * 1000))
         generation = self.reader.seek(partition, place.offset)
         self.queue.wake(partial(self._session.seek, partition, place, generation))
 
@@ -279,7 +279,7 @@ class Consumer:
 
     def _refetch(self, partition: TopicPartition, offset: int) -> None:
         generation = self.reader.seek(partition, offset)
-        self.queue.wake(partial(self._session.seek, partition, Place(offset=offset), generation))
+        self.queue.wake(partial(self._session.seek, partition, OffsetSpec(offset=offset), generation))
 
     def known_position(self, partition: TopicPartition) -> int | None:
         """The offset of the next record; None while it is being looked up."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.client.consume.cursor import Cursor, State
 from ottla.client.consume.fetch_errors import Remedy, remedy_for
-from ottla.client.consume.starts import LATEST, Place
+from ottla.client.consume.offset_spec import LATEST, OffsetSpec
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import ClientClosedError, KafkaError, from_code
 from ottla.wire.messages import ListOffsetsRequest, ListOffsetsResponse
@@ -40,7 +40,7 @@ class Goal(Enum):
 class Lookup:
     """A place, and what for; `old` and `reason` are for those who are told of a reset."""
 
-    place: Place
+    place: OffsetSpec
     goal: Goal
     reason: str = ""
     old: int = -1
@@ -63,7 +63,7 @@ class OffsetLookups:
         self._settle(cursor)
         self.wake()
 
-    def seek(self, cursor: Cursor, place: Place) -> None:
+    def seek(self, cursor: Cursor, place: OffsetSpec) -> None:
         """Another start; where to stop is still to be found."""
         stops = [lookup for lookup in self.pending.get(cursor.tp, ()) if lookup.goal is Goal.STOP]
         self.add(cursor, *stops, Lookup(place, Goal.START))

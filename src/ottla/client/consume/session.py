@@ -27,8 +27,8 @@ from ottla.client.consume.cursor import Cursor, State
 from ottla.client.consume.fetch_queue import Failure, FetchQueue, Move
 from ottla.client.consume.fetched import FetchedPartition
 from ottla.client.consume.offset_lookup import Goal, Lookup, OffsetLookups
+from ottla.client.consume.offset_spec import EARLIEST, LATEST, OffsetSpec, reset_spec
 from ottla.client.consume.source import Source
-from ottla.client.consume.starts import EARLIEST, LATEST, Place, reset_place
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import KafkaError, OffsetOutOfRangeError
 
@@ -164,7 +164,7 @@ class Session:
             self._displace(tp)
         self.check_complete()
 
-    def seek(self, tp: TopicPartition, place: Place, generation: int) -> None:
+    def seek(self, tp: TopicPartition, place: OffsetSpec, generation: int) -> None:
         """The user's will."""
         self._generations[tp] = generation
         cursor = self.cursors.get(tp)
@@ -246,7 +246,7 @@ class Session:
 
     def reset_position(self, cursor: Cursor, reason: str) -> None:
         """auto_offset_reset decides; "none" is an error, again and again until somebody seeks."""
-        place = reset_place(self.config, int(self.clock.time() * 1000))
+        place = reset_spec(self.config, int(self.clock.time() * 1000))
         if place is not None:
             self.load(cursor, place, reason)
             return
@@ -266,7 +266,7 @@ class Session:
             ),
         )
 
-    def load(self, cursor: Cursor, place: Place, reason: str) -> None:
+    def load(self, cursor: Cursor, place: OffsetSpec, reason: str) -> None:
         """Goes on somewhere else, and tells the hooks when it is known where."""
         self._displace(cursor.tp)
         self._lookups.add(cursor, Lookup(place, Goal.RESET, reason, cursor.offset))

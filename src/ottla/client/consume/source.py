@@ -67,7 +67,7 @@ class Source:
         if plan is None or connection is None or connection.is_closed:
             return
         version = connection.version(FetchRequest)
-        answer = connection.submit(self._request(plan, waits=False), version)
+        answer = connection.send(self._request(plan, waits=False), version)
         answer.add_done_callback(_ignore)
 
     async def run(self) -> None:
@@ -132,7 +132,7 @@ class Source:
             for cursor in cursors
         }
         try:
-            response = await connection.submit(self._request(plan), version)
+            response = await connection.send(self._request(plan), version)
         except KafkaError as error:
             self._fetches.reset()
             self._release(flights)

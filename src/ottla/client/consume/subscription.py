@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ottla.client.consume.starts import Start
+from ottla.client.consume.offset_spec import Start
 from ottla.client.metadata import check_name
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import ConfigurationError

@@ -142,7 +142,7 @@ async def put(broker: Broker, questions: Callable[[], Sequence[Question]]) -> li
     version = connection.version(MetadataRequest)
     asked = questions()
     responses = await asyncio.gather(
-        *[connection.submit(question.request(version), version) for question in asked]
+        *[connection.send(question.request(version), version) for question in asked]
     )
     return [
         Answer(question, _checked(response, broker), version)

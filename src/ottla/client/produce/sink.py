@@ -272,7 +272,7 @@ class Sink:
             self._tell(connection, message, request)
             return
         self._requests.append(request)
-        request.answer = connection.submit(message, request.version)
+        request.answer = connection.send(message, request.version)
         request.answer.add_done_callback(self._on_answer)
         self._parts.outcomes.written(taken)
 
@@ -303,7 +303,7 @@ class Sink:
     def _tell(self, connection: BrokerConnection, message: ProduceRequest, request: _Request) -> None:
         """Without acknowledgements a batch is delivered when it is handed over."""
         try:
-            connection.tell(message, request.version)
+            connection.send_oneway(message, request.version)
         except KafkaError as error:
             self._not_sent(request, error)
             return

@@ -94,4 +94,4 @@ class Asking:
     async def _submit(self, connection: BrokerConnection, request: Message, version: int) -> Message:
         # A broker may take as long as the request allows it to, before it is late with the answer.
         allowed = max(getattr(request, field, 0) for field in _ALLOWED)
-        return await connection.submit(request, version, self._request_timeout + allowed / 1000)
+        return await connection.send(request, version, self._request_timeout + allowed / 1000)

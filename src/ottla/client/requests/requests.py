@@ -19,7 +19,7 @@ from ottla.client.connections.brokers import Brokers
 from ottla.client.deadline import Deadline, DeadlinePassed, check_timeout
 from ottla.client.metadata import Metadata
 from ottla.client.requests.asking import NOBODY, Answer, Asking
-from ottla.client.requests.routing import Place, Routing, Trail
+from ottla.client.requests.routing import RetryState, Routing, Target
 from ottla.client.requests.sharding import Destination, Key, Route, in_newest_shape, route_of
 from ottla.config import ClientConfig
 from ottla.errors import (
@@ -161,9 +161,9 @@ class Requests:
                 " or use the client's own methods"
             )
         call = _Call(request, route, version, self._deadline(timeout))
-        trail = Trail()
-        keys = await self._keys(call, trail)
-        return await self._pursue(call, keys, trail, None) if isinstance(keys, list) else [keys]
+        retry_state = RetryState()
+        keys = await self._keys(call, retry_state)
+        return await self._pursue(call, keys, retry_state, None) if isinstance(keys, list) else [keys]
 
     async def _ask_one(
         self, request: Message, node_id: int, version: int | None, timeout: float | None
@@ -193,7 +193,7 @@ class Requests:
         seconds = self._config.default_api_timeout_ms / 1000 if timeout is None else timeout
         return Deadline(self._runtime.clock, seconds)
 
-    async def _keys(self, call: _Call, trail: Trail) -> list[Key] | Shard:
+    async def _keys(self, call: _Call, retry_state: RetryState) -> list[Key] | Shard:
         """What is asked for; where every broker is asked, those are the items."""
         if call.route.destination is not Destination.EVERY:
             return call.route.items.keys(call.request)
@@ -206,42 +206,44 @@ class Requests:
                 error = NoBrokersError("the cluster has no brokers, or has not named them yet")
             except (KafkaError, DeadlinePassed) as failed:
                 error = failed
-            if (final := await self._final(call, trail, error)) is not None:
+            if (final := await self._final(call, retry_state, error)) is not None:
                 return Shard(None, call.request, error=final)
 
     async def _pursue(
-        self, call: _Call, keys: Sequence[Key], trail: Trail, place: Place | None
+        self, call: _Call, keys: Sequence[Key], retry_state: RetryState, target: Target | None
     ) -> list[Shard]:
-        """Items to their end. `place` is where they go first, if that is known already.
+        """Items to their end. `target` is where they go first, if that is known already.
 
         Only items that turn out to belong to different brokers are pursued apart, so this nests no deeper than
         there are items; attempts are a loop.
         """
         done: list[Shard] = []
         while True:
-            if place is None:
-                places = await self._places(call, keys, trail)
-                if len(places) > 1:
-                    return done + await self._pursue_apart(call, places, trail)
-                place = places[0]
-            outcome = await self._attempt(call, place, trail)
+            if target is None:
+                targets = await self._targets(call, keys, retry_state)
+                if len(targets) > 1:
+                    return done + await self._pursue_apart(call, targets, retry_state)
+                target = targets[0]
+            outcome = await self._attempt(call, target, retry_state)
             if outcome.settled is not None:
                 done.append(outcome.settled)
             if outcome.error is None:
                 return done
-            final = await self._final(call, trail, outcome.error, outcome.wait)
+            final = await self._final(call, retry_state, outcome.error, outcome.wait)
             if final is not None:
                 refused = outcome.refused if final is outcome.error else None
                 done.append(
-                    refused or Shard(place.broker, call.part(outcome.again), None, final, trail.unsure)
+                    refused or Shard(target.broker, call.part(outcome.again), None, final, retry_state.unsure)
                 )
                 return done
             self._routing.failed(call.route, outcome.again)
-            keys, place = outcome.again, None
+            keys, target = outcome.again, None
 
-    async def _pursue_apart(self, call: _Call, places: Sequence[Place], trail: Trail) -> list[Shard]:
+    async def _pursue_apart(
+        self, call: _Call, targets: Sequence[Target], retry_state: RetryState
+    ) -> list[Shard]:
         found = await asyncio.gather(
-            *(self._pursue(call, place.keys, trail.branch(), place) for place in places),
+            *(self._pursue(call, target.keys, retry_state.branch(), target) for target in targets),
             return_exceptions=True,
         )
         shards: list[Shard] = []
@@ -251,26 +253,28 @@ class Requests:
             shards += each
         return shards
 
-    async def _places(self, call: _Call, keys: Sequence[Key], trail: Trail) -> list[Place]:
+    async def _targets(self, call: _Call, keys: Sequence[Key], retry_state: RetryState) -> list[Target]:
         try:
-            return await call.deadline.bound(self._routing.places(call.route, keys, trail))
+            return await call.deadline.bound(self._routing.targets(call.route, keys, retry_state))
         except KafkaError as error:
-            return [Place(list(keys), None, error)]
+            return [Target(list(keys), None, error)]
         except DeadlinePassed:
-            return [Place(list(keys), None, self._too_late(call, trail))]
+            return [Target(list(keys), None, self._too_late(call, retry_state))]
 
-    async def _attempt(self, call: _Call, place: Place, trail: Trail) -> _Outcome:
-        if place.error is not None:
-            return _Outcome(again=place.keys, error=place.error)
-        request = call.part(place.keys)
+    async def _attempt(self, call: _Call, target: Target, retry_state: RetryState) -> _Outcome:
+        if target.error is not None:
+            return _Outcome(again=target.keys, error=target.error)
+        request = call.part(target.keys)
         try:
-            answer = await call.deadline.bound(self._ask(place.broker, request, call.version, trail.avoid))
+            answer = await call.deadline.bound(
+                self._ask(target.broker, request, call.version, retry_state.avoid)
+            )
         except KafkaError as error:
-            trail.avoid = place.broker
-            return _Outcome(again=place.keys, error=error)
+            retry_state.avoid = target.broker
+            return _Outcome(again=target.keys, error=error)
         except DeadlinePassed:
-            return _Outcome(again=place.keys, error=self._too_late(call, trail))
-        return _judged(call, place, request, answer, trail)
+            return _Outcome(again=target.keys, error=self._too_late(call, retry_state))
+        return _judged(call, target, request, answer, retry_state)
 
     async def _ask(
         self, node_id: int | None, request: Message, version: int | None, avoid: int | None
@@ -280,52 +284,58 @@ class Requests:
         return await self._asking.ask(node_id, request, version)
 
     async def _final(
-        self, call: _Call, trail: Trail, error: KafkaError | DeadlinePassed, wait: float = 0.0
+        self, call: _Call, retry_state: RetryState, error: KafkaError | DeadlinePassed, wait: float = 0.0
     ) -> KafkaError | None:
         """The error that a part ends with; None if it is to be tried again, after the back-off."""
         if isinstance(error, DeadlinePassed):
-            return self._too_late(call, trail)
+            return self._too_late(call, retry_state)
         if isinstance(error, _UNSURE):
-            trail.unsure = error
-        trail.missing += isinstance(error, _MISSING)
-        if not _passes(call.route, error) or trail.missing >= MISSING_TRIES:
+            retry_state.unsure = error
+        retry_state.missing += isinstance(error, _MISSING)
+        if not _passes(call.route, error) or retry_state.missing >= MISSING_TRIES:
             return error
-        if trail.attempts >= self._config.retries:
+        if retry_state.attempts >= self._config.retries:
             return error
-        trail.last, trail.refresh = error, True
-        delay = max(wait, self._backoff.delay(trail.attempts))
-        trail.attempts += 1
+        retry_state.last, retry_state.refresh = error, True
+        delay = max(wait, self._backoff.delay(retry_state.attempts))
+        retry_state.attempts += 1
         if delay >= call.deadline.left():
             return _timed_out(call.api, call.deadline, error)
         await self._runtime.clock.sleep(delay)
         return None
 
-    def _too_late(self, call: _Call, trail: Trail) -> ApiTimeoutError:
+    def _too_late(self, call: _Call, retry_state: RetryState) -> ApiTimeoutError:
         """The deadline has passed while something was awaited: a broker, or metadata."""
-        reason = trail.last or self._asking.failure(call.request) or self._routing.failure
+        reason = retry_state.last or self._asking.failure(call.request) or self._routing.failure
         return _timed_out(call.api, call.deadline, reason)
 
 
-def _judged(call: _Call, place: Place, request: Message, answer: Answer, trail: Trail) -> _Outcome:
+def _judged(
+    call: _Call, target: Target, request: Message, answer: Answer, retry_state: RetryState
+) -> _Outcome:
     """Which items the answer settles, and which are worth another try."""
     items, response = call.route.items, answer.response
     codes = items.codes(response)
-    by_key = {key: items.code_of(response, codes, key) for key in place.keys}
-    again = [key for key in place.keys if call.route.is_retried(by_key[key])]
+    by_key = {key: items.code_of(response, codes, key) for key in target.keys}
+    again = [key for key in target.keys if call.route.is_retried(by_key[key])]
     if not again:
-        return _Outcome(settled=Shard(answer.broker, request, response, None, trail.unsure))
+        return _Outcome(settled=Shard(answer.broker, request, response, None, retry_state.unsure))
     error = _error_of(again[0], by_key[again[0]], answer.broker)
     wait = (
         response.throttle_time_ms / 1000  # type: ignore[attr-defined]
         if error.code == ThrottlingQuotaExceededError.code
         else 0.0
     )
-    if len(again) == len(place.keys):
-        refused = Shard(answer.broker, request, response, None, trail.unsure)
+    if len(again) == len(target.keys):
+        refused = Shard(answer.broker, request, response, None, retry_state.unsure)
         return _Outcome(again=again, error=error, refused=refused, wait=wait)
-    good = [key for key in place.keys if key not in dict.fromkeys(again)]
-    settled = Shard(answer.broker, call.part(good), items.response_for(response, good), None, trail.unsure)
-    refused = Shard(answer.broker, call.part(again), items.response_for(response, again), None, trail.unsure)
+    good = [key for key in target.keys if key not in dict.fromkeys(again)]
+    settled = Shard(
+        answer.broker, call.part(good), items.response_for(response, good), None, retry_state.unsure
+    )
+    refused = Shard(
+        answer.broker, call.part(again), items.response_for(response, again), None, retry_state.unsure
+    )
     return _Outcome(settled, again, error, refused, wait)
 
 

@@ -1,6 +1,6 @@
 """Where the items of a request go now: routes, metadata and coordinators put together.
 
-The answer may be wrong in the next moment; whoever sends finds out, says so with `Trail.refresh` or `forget`, and
+The result may be wrong in the next moment: a sender that finds out says so with `RetryState.refresh` or `forget`, and
 asks again.
 """
 
@@ -34,7 +34,7 @@ _COORDINATORS: Final = {
 
 
 @dataclass(slots=True)
-class Trail:
+class RetryState:
     """What the attempts so far have shown, for one part of a request."""
 
     attempts: int = 0
@@ -50,13 +50,13 @@ class Trail:
     last: KafkaError | None = None
     """What went wrong the last time."""
 
-    def branch(self) -> Trail:
-        """The trail of a part of these items, which goes its own way from here."""
+    def branch(self) -> RetryState:
+        """The retry_state of a part of these items, which goes its own way from here."""
         return replace(self)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Target:
     """Items that go to the same broker."""
 
     keys: list[Key]
@@ -67,31 +67,31 @@ class Place:
 
 
 class Routing:
-    """Finds the places."""
+    """Finds the targets."""
 
     def __init__(self, asking: Asking, metadata: Metadata) -> None:
         self._metadata = metadata
         self.coordinators = Coordinators(asking)
 
-    async def places(self, route: Route, keys: Sequence[Key], trail: Trail) -> list[Place]:
+    async def targets(self, route: Route, keys: Sequence[Key], retry_state: RetryState) -> list[Target]:
         """At least one; the items in the order in which they were asked for."""
-        refresh, trail.refresh = trail.refresh, False
+        refresh, retry_state.refresh = retry_state.refresh, False
         destination = route.destination
         if destination is Destination.LEADER:
             return await self._by_leader(keys, refresh)
         if destination in _COORDINATORS:
             # Where coordinators are is not metadata's to say; only a broker that nobody has named yet is.
-            await self.brokers_known(0.0 if isinstance(trail.last, UnknownBrokerError) else None)
+            await self.brokers_known(0.0 if isinstance(retry_state.last, UnknownBrokerError) else None)
             return await self._by_coordinator(_COORDINATORS[destination], keys)
         if refresh or destination is Destination.RESOURCE:
             await self.brokers_known(0.0 if refresh else None)
         if destination is Destination.CONTROLLER:
-            return [Place(list(keys), self._controller(trail))]
+            return [Target(list(keys), self._controller(retry_state))]
         if destination is Destination.RESOURCE:
             return _grouped([(key, _broker_of_resource(key)) for key in keys])
         if destination is Destination.EVERY:
-            return [Place([key], key if isinstance(key, int) else None) for key in keys]
-        return [Place(list(keys), None)]
+            return [Target([key], key if isinstance(key, int) else None) for key in keys]
+        return [Target(list(keys), None)]
 
     async def brokers_known(self, max_age: float | None = None) -> ClusterView:
         """The view of the cluster, once a broker has said who the others are."""
@@ -110,19 +110,19 @@ class Routing:
             for key in keys:
                 self.coordinators.forget(_COORDINATORS[route.destination], str(key))
 
-    def _controller(self, trail: Trail) -> int | None:
+    def _controller(self, retry_state: RetryState) -> int | None:
         # Brokers of today forward to the controller, so any will do where the one that is named does not.
         view = self._metadata.view
-        known = view.controller_id in view.brokers and view.controller_id != trail.avoid
+        known = view.controller_id in view.brokers and view.controller_id != retry_state.avoid
         return view.controller_id if known else None
 
-    async def _by_leader(self, keys: Sequence[Key], refresh: bool) -> list[Place]:
+    async def _by_leader(self, keys: Sequence[Key], refresh: bool) -> list[Target]:
         partitions = [key for key in keys if isinstance(key, TopicPartition)]
         topics = list(dict.fromkeys(partition.topic for partition in partitions))
         view = await (self._metadata.fresh(topics, max_age=0.0) if refresh else self._metadata.fresh(topics))
         return _grouped([(partition, _leader(view, partition)) for partition in partitions])
 
-    async def _by_coordinator(self, kind: CoordinatorType, keys: Sequence[Key]) -> list[Place]:
+    async def _by_coordinator(self, kind: CoordinatorType, keys: Sequence[Key]) -> list[Target]:
         found = await self.coordinators.find(kind, [str(key) for key in keys])
         return _grouped([(key, found[str(key)]) for key in keys])
 
@@ -156,13 +156,13 @@ def _broker_of_resource(key: Key) -> int | KafkaError | None:
         return UnknownBrokerError(f"brokers have numbers, and {name!r} is none")
 
 
-def _grouped(placed: Sequence[tuple[Key, int | KafkaError | None]]) -> list[Place]:
+def _grouped(placed: Sequence[tuple[Key, int | KafkaError | None]]) -> list[Target]:
     """One place for each broker; one for each kind of error."""
-    by_place: dict[object, Place] = {}
+    by_target: dict[object, Target] = {}
     for key, where in placed:
         error = where if isinstance(where, KafkaError) else None
         group: object = where if error is None else (type(error), str(error))
-        if group not in by_place:
-            by_place[group] = Place([], None if isinstance(where, KafkaError) else where, error)
-        by_place[group].keys.append(key)
-    return list(by_place.values())
+        if group not in by_target:
+            by_target[group] = Target([], None if isinstance(where, KafkaError) else where, error)
+        by_target[group].keys.append(key)
+    return list(by_target.values())

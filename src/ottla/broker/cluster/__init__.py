@@ -1,0 +1,1 @@
+"""The cluster and its nodes: what starts together, what a test does to it, and what a node is made of."""

@@ -1,0 +1,568 @@
+"""The cluster: a controller and its nodes, started together, and everything that a test does to them.
+
+    async with AsyncCluster(brokers=3, topics={"orders": 6}) as cluster:
+        cluster.bootstrap                       # "127.0.0.1:port,..."
+        await cluster.move_leader("orders", 0, 2)
+        await cluster.stop_node(1)
+
+Nodes are numbered from 1. All of them, and the controller, run on the loop of whoever starts the cluster; `Cluster`
+(blocking.py) is the same with a loop and a thread of its own. Topics get min(3, brokers) replicas unless something
+else is said, so that every partition survives the loss of a node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Final, Self
+
+from ottla.broker.cluster import seeding
+from ottla.broker.cluster.node import Node, NodeFailedError, NodeOptions, log_directory
+from ottla.broker.cluster.releases import max_versions_of
+from ottla.broker.cluster.seeding import Seed
+from ottla.broker.configs import BrokerConfigs, TopicConfigs
+from ottla.broker.configs.broker import to_static_text
+from ottla.broker.configs.config_rules import ControllerRules
+from ottla.broker.configs.topic_configs import log_config
+from ottla.broker.controller.node import ControllerNode
+from ottla.broker.controller.state import ControllerState
+from ottla.broker.log.volume import Volume
+from ottla.broker.metadata.features import SUPPORTED
+from ottla.broker.metadata.image import TOPIC_RESOURCE
+from ottla.broker.metadata.records import NO_LEADER
+from ottla.broker.replication.partition import Partition
+from ottla.broker.server.faults import Faults
+from ottla.broker.telemetry import Telemetry
+from ottla.errors import BrokerError, raise_for_code
+from ottla.runtime import MovableClock, Runtime, SystemRuntime
+from ottla.wire import Uuid
+from ottla.wire.messages import (
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
+from ottla.wire.records import Record
+
+_log = logging.getLogger("ottla.broker.cluster.cluster")
+
+HOST: Final = "127.0.0.1"
+_CONTROLLER_HOST: Final = "controller"
+_POLL: Final = 0.005
+_HIGHEST_PORT: Final = 65535
+
+
+@dataclass(frozen=True)
+class TopicSpec:
+    """A topic to be created: `topics={"orders": TopicSpec(6, config={"cleanup.policy": "compact"})}`."""
+
+    partitions: int = 1
+    replicas: int = -1
+    config: Mapping[str, object] = field(default_factory=dict)
+
+
+class AsyncCluster:
+    """A Kafka cluster in this process."""
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        *,
+        topics: Mapping[str, int | TopicSpec] | Sequence[str] = (),
+        config: Mapping[str, object] | None = None,
+        racks: Sequence[str | None] = (),
+        ports: Sequence[int] = (),
+        host: str = HOST,
+        max_versions: Mapping[str, int] | str | None = None,
+        runtime: Runtime | None = None,
+    ) -> None:
+        """Nothing starts before `start`, or `async with`.
+
+        `topics` are names, with one partition each, or names with a number of partitions or a `TopicSpec`. `config`
+        are broker configs by Kafka's names, checked at once. `racks` has the rack of each broker. `host` is where
+        they listen, and what clients are told to connect to. `ports` are fixed ports, one per broker; free ones are
+        chosen without. `max_versions` plays an older Kafka: a release ("2.8") or a version per API
+        ({"Fetch": 11}). `runtime` is for simulations; every node is a machine of its own there.
+        """
+        _check("brokers", brokers, int, "a number")
+        if brokers < 1:
+            raise ValueError(f"brokers={brokers}: a cluster has at least one")
+        for name, given in (("racks", racks), ("ports", ports)):
+            _check(name, given, (list, tuple, range), "a list with one entry for each broker")
+            if given and len(given) != brokers:
+                raise ValueError(f"{name} has {len(given)} entries for {brokers} brokers")
+        for rack in racks:
+            _check_rack(rack)
+        for port in ports:
+            _check_port(port)
+        _check("host", host or None, str, "an address or a name")
+        _check("config", config or {}, Mapping, "a dict of Kafka's names and their values")
+        self._runtime = runtime or SystemRuntime(MovableClock())
+        self._host = None if runtime else host
+        if not isinstance(self._runtime.clock, MovableClock):
+            raise TypeError("the clock of a cluster must be a MovableClock, which a test can advance")
+        self.clock = self._runtime.clock
+        replicas = min(3, brokers)
+        self._config: dict[str, object] = {
+            "default.replication.factor": replicas,
+            "offsets.topic.replication.factor": replicas,
+            **(config or {}),
+        }
+        self._topics = _specs(topics)
+        self._max_versions = max_versions_of(max_versions)
+        for api, version in self._max_versions.items():
+            _check(f"max_versions[{api!r}]", version, int, "a version")
+        self._options = {
+            number + 1: NodeOptions(
+                id=number + 1,
+                host=self._host_of(number + 1),
+                port=ports[number] if ports else 0,
+                rack=racks[number] if racks else None,
+                config=self._config,
+                max_versions=self._max_versions,
+            )
+            for number in range(brokers)
+        }
+        self._configs = BrokerConfigs(self._config, node_id=0)
+        self.faults = Faults()
+        self.telemetry = Telemetry()
+        self.nodes: dict[int, Node] = {}
+        """The nodes that run, by id."""
+        self._stopping: dict[int, Node] = {}
+        self._failed: dict[int, Node] = {}
+        self._closing: asyncio.Task[None] | None = None
+        self._volume = Volume()
+        self.cluster_id = str(Uuid(self._runtime.random.randbytes(16)))
+        self._controller: ControllerNode | None = None
+
+    # Life
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Returns when every node serves and every topic has its leaders."""
+        if self._controller is not None:
+            raise RuntimeError("the cluster has been started already; for another one make a new Cluster")
+        state = ControllerState(
+            self.cluster_id,
+            ControllerRules(self._configs),
+            self._runtime.random,
+            supported_features={
+                feature.name: (feature.min_version, feature.max_version) for feature in SUPPORTED
+            },
+        )
+        self._controller = ControllerNode(
+            self._runtime.at(_CONTROLLER_HOST), self._volume, state, self._configs
+        )
+        try:
+            await self._controller.start(self._host or _CONTROLLER_HOST)
+            for options in self._options.values():
+                self._make(options)
+            await _all([node.start() for node in self.nodes.values()])
+            if self._topics:
+                await self.create_topics(self._topics)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Stops everything at once; what the cluster held is gone. A second call waits for the first."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        nodes = [*self.nodes.values(), *self._stopping.values(), *self._failed.values()]
+        self.nodes = {}
+        try:
+            await _all([node.stop(clean=False) for node in nodes])
+        finally:
+            if self._controller is not None:
+                await self._controller.stop()
+            self._volume.close()
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of the nodes that run, for `bootstrap.servers`."""
+        self.controller  # noqa: B018  a client that gets no address waits for one without a word
+        return ",".join(f"{_in_address(node.host)}:{node.port}" for node in self.nodes.values())
+
+    @property
+    def controller(self) -> ControllerNode:
+        if self._controller is None:
+            raise RuntimeError(
+                "the cluster has not been started: use it in a with statement, or call start()"
+            )
+        if self._closing is not None:
+            raise RuntimeError("the cluster is closed")
+        if self._controller.failure is not None:
+            raise RuntimeError(
+                f"the controller has stopped: {self._controller.failure}; close the cluster and make another"
+            )
+        return self._controller
+
+    # Nodes
+
+    def node(self, node_id: int) -> Node:
+        """A node that runs; NodeFailedError says why it does not, where it has stopped by itself."""
+        if node_id in self._failed:
+            self._failed[node_id].check_alive()
+        if node_id not in self.nodes:
+            known = "is stopped" if node_id in self._options else "does not exist"
+            raise ValueError(
+                f"node {node_id!r} {known}; running: {', '.join(map(str, self.nodes)) or 'none'}"
+            )
+        return self.nodes[node_id]
+
+    @property
+    def failures(self) -> dict[int, str]:
+        """Why nodes have stopped by themselves, by id, until they are started again.
+
+        A node that cannot apply the metadata log, or do something else that it has to, closes its connections and
+        sends no more heartbeats; the controller fences it when broker.session.timeout.ms have passed.
+        """
+        return {node_id: node.failure or "" for node_id, node in self._failed.items()}
+
+    async def stop_node(self, node_id: int, *, clean: bool = True) -> None:
+        """Stops a node. A clean stop hands its leaderships over; after any other one the controller notices only
+        when broker.session.timeout.ms have passed without a heartbeat, as in Kafka (`clock.advance` helps)."""
+        node = self._stopping[node_id] = self.node(node_id)
+        del self.nodes[node_id]
+        try:
+            await node.stop(clean=clean)
+        finally:
+            del self._stopping[node_id]
+
+    async def fence_node(self, node_id: int) -> None:
+        """The controller gives a node up without waiting for its session to end; one that lives comes back."""
+        if node_id not in self._options:
+            raise ValueError(f"node {node_id} does not exist")
+        records = self.controller.state.fence_broker(node_id)
+        await self.controller.known_to_nodes(self.controller.commit(records))
+
+    async def start_node(self, node_id: int) -> None:
+        """Starts a node that was stopped, or has stopped by itself, on the port that it had."""
+        if node_id in self.nodes or node_id not in self._options:
+            why = "runs already" if node_id in self.nodes else "does not exist: add_node makes new ones"
+            raise ValueError(f"node {node_id!r} {why}")
+        if node_id in self._stopping:
+            raise ValueError(f"node {node_id} is being stopped")
+        node = self._make(self._options[node_id])
+        try:
+            await self._forget_failed(node_id)
+            await node.start()
+        except BaseException:
+            if self.nodes.get(node_id) is node:
+                del self.nodes[node_id]
+            await node.stop(clean=False)
+            raise
+
+    def pause_node(self, node_id: int) -> None:
+        """The node answers nothing, and sends no heartbeats, until `resume_node`: a stopped process."""
+        self.node(node_id).pause()
+
+    def resume_node(self, node_id: int) -> None:
+        self.node(node_id).resume()
+
+    async def add_node(self, *, rack: str | None = None, port: int = 0) -> int:
+        """Starts one more node; its id. It leads nothing until topics are created or moved."""
+        _check_rack(rack)
+        _check_port(port)
+        node_id = max(self._options, default=0) + 1
+        self._options[node_id] = NodeOptions(
+            node_id, self._host_of(node_id), port, rack, self._config, self._max_versions
+        )
+        await self.start_node(node_id)
+        return node_id
+
+    async def remove_node(self, node_id: int) -> None:
+        """Stops a node for good and takes it out of the cluster's registrations."""
+        if node_id in self.nodes:
+            await self.stop_node(node_id)
+        await self._forget_failed(node_id)
+        if node_id not in self._options:
+            raise ValueError(f"node {node_id} does not exist")
+        del self._options[node_id]
+        decision = self.controller.state.unregister_broker(UnregisterBrokerRequest(broker_id=node_id))
+        answer: UnregisterBrokerResponse = await self.controller.carry_out(decision)
+        raise_for_code(answer.error_code, answer.error_message, broker=node_id)
+
+    def cut_controller(self, node_id: int) -> None:
+        """Cuts the link between a node and the controller, until `heal_controller`."""
+        self.node(node_id).link.cut()
+
+    def heal_controller(self, node_id: int) -> None:
+        self.node(node_id).link.heal()
+
+    # Topics
+
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        replicas: int = -1,
+        config: Mapping[str, object] | None = None,
+    ) -> None:
+        await self.create_topics({name: TopicSpec(partitions, replicas, config or {})})
+
+    async def create_topics(self, topics: Mapping[str, int | TopicSpec]) -> None:
+        """Creates topics; raises what the controller says where it refuses one."""
+        wanted = [
+            CreateTopicsRequest.CreatableTopic(
+                name=name,
+                num_partitions=spec.partitions,
+                replication_factor=spec.replicas,
+                configs=[
+                    CreateTopicsRequest.CreatableTopicConfig(name=key, value=to_static_text(value))
+                    for key, value in spec.config.items()
+                ],
+            )
+            for name, spec in _specs(topics).items()
+        ]
+        self.controller  # noqa: B018  says why it cannot decide anything any more
+        node = self._any_node()
+        try:
+            answer = await node.link.create_topics(wanted)
+        except BrokerError:
+            node.check_alive()
+            raise
+        for topic in answer.topics:
+            raise_for_code(topic.error_code, topic.error_message, topic=topic.name)
+
+    async def delete_topic(self, name: str) -> None:
+        state = [DeleteTopicsRequest.DeleteTopicState(name=name)]
+        decision = self.controller.state.delete_topics(
+            DeleteTopicsRequest(topics=state, timeout_ms=30_000), 6
+        )
+        answer: DeleteTopicsResponse = await self.controller.carry_out(decision)
+        (result,) = answer.responses
+        raise_for_code(result.error_code, result.error_message, topic=name)
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """The id of the leader as the controller knows it, -1 while there is none."""
+        image = self.controller.state.image.partition(topic, partition)
+        if image is None:
+            raise ValueError(f"there is no partition {partition!r} of a topic {topic!r}")
+        return image.leader
+
+    async def move_leader(self, topic: str, partition: int, node_id: int) -> None:
+        """Makes another replica the leader; returns when every node that is connected knows."""
+        records = self.controller.state.move_leader(topic, partition, node_id)
+        await self.controller.known_to_nodes(self.controller.commit(records))
+
+    def partition(self, topic: str, partition: int = 0) -> Partition:
+        """The leader's replica."""
+        return self._leader(topic, partition).led(topic, partition)
+
+    def _leader(self, topic: str, partition: int) -> Node:
+        leader = self.leader(topic, partition)
+        if leader == NO_LEADER:
+            raise RuntimeError(f"partition {partition} of {topic!r} has no leader")
+        return self.node(leader)
+
+    # Records
+
+    def seed(self, topic: str, records: Iterable[Seed], partition: int = 0) -> int:
+        """Appends records to a partition, without a client; the offset of the first.
+
+        A record is a value, or (key, value), or (key, value, headers). A topic that does not exist is created, with
+        the partitions that it takes, and num.partitions at least; nodes hear of it a moment later.
+        """
+        _check("topic", topic, str, "a name")
+        _check("partition", partition, int, "a number")
+        if partition < 0:
+            raise ValueError(f"partition={partition}: partitions are numbered from 0")
+        given = [seeding.parts_of(record) for record in records]
+        if topic not in self.controller.state.image.topics:
+            self._create_for(topic, partition)
+        leader = self._leader(topic, partition)
+        with self._replica_on(leader, topic, partition) as replica:
+            return seeding.seed(replica, given, leader.now_ms())
+
+    def _create_for(self, topic: str, partition: int) -> None:
+        self._any_node()  # who would lead it
+        count = max(partition + 1, self._configs.value("num.partitions"))
+        wanted = CreateTopicsRequest.CreatableTopic(name=topic, num_partitions=count, replication_factor=-1)
+        request = CreateTopicsRequest(topics=[wanted])
+        decision = self.controller.state.create_topics(request, 7)
+        self.controller.commit(decision.records)
+        for result in decision.response.topics:
+            raise_for_code(result.error_code, result.error_message, topic=result.name)
+
+    @contextmanager
+    def _replica_on(self, node: Node, topic: str, index: int) -> Iterator[Partition]:
+        """The replica of a leader, also where it has not heard of it yet: then its log is opened for the moment."""
+        if (topic, index) in node.partitions:
+            yield node.led(topic, index)
+            return
+        image = self.controller.state.image
+        known = image.topics[topic]
+        directory = log_directory(topic, index, known.id)
+        configs = TopicConfigs(image.config_overrides(TOPIC_RESOURCE, topic), node.config)
+        log = self._volume.acquire(directory, log_config(configs), node.now_ms())
+        try:
+            replica = Partition(node.id, topic, known.id, index, log)
+            replica.become(known.partitions[index])
+            yield replica
+        finally:
+            self._volume.release(directory)
+
+    def dump(self, topic: str, partition: int | None = None) -> list[Record]:
+        """The records of a partition, or of all partitions one after the other, as far as they are committed."""
+        image = self.controller.state.image.topics.get(topic)
+        if image is None:
+            raise ValueError(f"there is no topic {topic!r}")
+        if partition is not None and partition not in image.partitions:
+            raise ValueError(f"there is no partition {partition} of a topic {topic!r}")
+        wanted = sorted(image.partitions) if partition is None else [partition]
+        return [record for number in wanted for record in self._dump(topic, number)]
+
+    def _dump(self, topic: str, partition: int) -> list[Record]:
+        held = self._held(topic, partition)
+        if held is not None:
+            return seeding.dump(held)
+        leader = self.nodes.get(self.leader(topic, partition))
+        if leader is None:
+            raise RuntimeError(
+                f"no node that runs has partition {partition} of {topic!r}{self._and_failures()}"
+            )
+        with self._replica_on(leader, topic, partition) as replica:
+            return seeding.dump(replica)
+
+    async def wait_for(
+        self, condition: Callable[[], bool], what: str = "the condition", within: float = 10.0
+    ) -> None:
+        """Returns as soon as the condition holds; TimeoutError, which says what was waited for, if it never does."""
+        if not within >= 0:
+            raise ValueError(f"within={within}: 0 seconds or more are meant")
+        base = asyncio.get_running_loop()
+        deadline = base.time() + within
+        while not condition():
+            if base.time() > deadline:
+                raise TimeoutError(
+                    f"{what} did not come about within {within:g} seconds{self._and_failures()}"
+                )
+            await asyncio.sleep(_POLL)
+
+    async def wait_for_records(self, topic: str, count: int, within: float = 10.0) -> list[Record]:
+        """The records of a topic, once there are at least that many. It may be created meanwhile."""
+
+        def have_come() -> bool:
+            image = self.controller.state.image.topics.get(topic)
+            held = image is not None and all(self._held(topic, number) for number in image.partitions)
+            return held and len(self.dump(topic)) >= count
+
+        await self.wait_for(have_come, f"{count} records in {topic}", within)
+        return self.dump(topic)
+
+    def _make(self, options: NodeOptions) -> Node:
+        controller = self.controller
+        node = self.nodes[options.id] = Node(
+            options,
+            cluster_id=self.cluster_id,
+            runtime=self._runtime.at(options.host),
+            volume=self._volume,
+            faults=self.faults,
+            telemetry=self.telemetry,
+            controller=(controller.host, controller.port),
+            on_listening=self._remember_port,
+            on_failure=self._note_failure,
+        )
+        return node
+
+    def _note_failure(self, node: Node) -> None:
+        if self.nodes.get(node.id) is node:
+            del self.nodes[node.id]
+            self._failed[node.id] = node
+            if self._controller is not None:
+                self._controller.forget(node.id)
+
+    async def _forget_failed(self, node_id: int) -> None:
+        """When it has come to its end: its port and its logs are free then."""
+        if node_id in self._failed:
+            await self._failed[node_id].stop(clean=False)
+            del self._failed[node_id]
+
+    def _and_failures(self) -> str:
+        """What an error has to add where nodes are missing."""
+        return "".join(f"; {NodeFailedError(node_id, why)}" for node_id, why in self.failures.items())
+
+    def _remember_port(self, node: Node) -> None:
+        """A node that comes back is found where it was."""
+        options = self._options[node.id]
+        self._options[node.id] = NodeOptions(
+            node.id, options.host, node.port, options.rack, options.config, options.max_versions
+        )
+
+    def _held(self, topic: str, partition: int) -> Partition | None:
+        """Whoever has it, whether or not it has heard yet that it leads."""
+        replicas = (node.partitions.get((topic, partition)) for node in self.nodes.values())
+        return next((replica for replica in replicas if replica is not None), None)
+
+    def _host_of(self, node_id: int) -> str:
+        return self._host or f"node-{node_id}"
+
+    def _any_node(self) -> Node:
+        for node in self.nodes.values():
+            return node
+        raise RuntimeError(f"no node runs{self._and_failures()}")
+
+
+def _specs(topics: Mapping[str, int | TopicSpec] | Sequence[str]) -> dict[str, TopicSpec]:
+    if isinstance(topics, str):
+        raise TypeError(f'topics={topics!r}: a list or a dict of topics is meant, as in {{"{topics}": 1}}')
+    _check("topics", topics, Iterable, "a list or a dict of topics")
+    for name in topics:
+        _check("topic", name, str, "a name")
+    if not isinstance(topics, Mapping):
+        return {name: TopicSpec() for name in topics}
+    return {name: _spec(name, spec) for name, spec in topics.items()}
+
+
+def _spec(name: str, given: int | TopicSpec) -> TopicSpec:
+    spec = given if isinstance(given, TopicSpec) else TopicSpec(partitions=given)
+    _check(f"partitions of {name!r}", spec.partitions, int, "a number, or a TopicSpec,")
+    _check(f"replicas of {name!r}", spec.replicas, int, "a number")
+    _check(f"config of {name!r}", spec.config, Mapping, "a dict of Kafka's names and their values")
+    return spec
+
+
+def _in_address(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _check_rack(rack: str | None) -> None:
+    _check("rack", "" if rack is None else rack, str, "a name or None")
+
+
+def _check_port(port: int) -> None:
+    _check("port", port, int, "a number")
+    if not 0 <= port <= _HIGHEST_PORT:
+        raise ValueError(f"port={port}: ports end at {_HIGHEST_PORT}, and 0 stands for a free one")
+
+
+def _check(name: str, value: object, kind: type | tuple[type, ...], meant: str) -> None:
+    """Mistakes are named where they are made; inside the cluster they would show as something else."""
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise TypeError(f"{name}={value!r}: {meant} is meant")
+
+
+async def _all(steps: Sequence[object]) -> None:
+    """Takes every step to its end, then raises the first failure: nothing goes on in the background."""
+    results = await asyncio.gather(*steps, return_exceptions=True)  # type: ignore[call-overload]
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result

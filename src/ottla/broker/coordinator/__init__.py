@@ -1,0 +1,1 @@
+"""What coordinators need: internal topics, which of their partitions a key is in, producer ids."""

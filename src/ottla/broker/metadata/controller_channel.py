@@ -1,0 +1,311 @@
+"""A node's connections to the controller: registration, heartbeats, the metadata log, and forwarded requests.
+
+Three connections, because a connection serves one request at a time: one for the long poll of the metadata log, one
+for heartbeats, one for whatever clients ask of the controller. All of them go over the Runtime's network, and `cut`
+cuts them: a node that is cut off serves on with what it knows, until the controller fences it.
+
+A link that fails is tried again. What is fetched and cannot be applied is another matter: it ends the node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from ottla.broker.background import unending
+from ottla.broker.metadata.features import SUPPORTED
+from ottla.broker.metadata.log import read_records
+from ottla.broker.metadata.names import METADATA_TOPIC
+from ottla.errors import BrokerError, KafkaError, RequestTimedOutError, StaleBrokerEpochError, raise_for_code
+from ottla.net.channel import Channel
+from ottla.wire import Message, Uuid, decode_response, encode_request
+from ottla.wire.messages import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    EnvelopeRequest,
+    EnvelopeResponse,
+    FetchRequest,
+    FetchResponse,
+)
+from ottla.wire.primitives import Buffer
+
+if TYPE_CHECKING:
+    from ottla.broker.cluster.node import Node
+    from ottla.broker.server.dispatch import Call
+
+_log = logging.getLogger("ottla.broker.metadata.controller_channel")
+
+FETCH_VERSION: Final = 12
+"""The last that names topics by name and carries the broker's id at the top."""
+_FETCH_WAIT: Final = 10.0
+_FETCH_BYTES: Final = 8 * 1024 * 1024
+_ASK_TIMEOUT: Final = 30.0
+_RETRY: Final = 0.05
+_START_TIMEOUT: Final = 60.0
+"""On top of the session of an incarnation that was killed, which has to end before the next one is let in."""
+
+_R = TypeVar("_R", bound=Message)
+_Failures = (OSError, TimeoutError, KafkaError)
+
+
+class ControllerLink:
+    """What a node has to do with the controller."""
+
+    def __init__(self, node: Node, controller: tuple[str, int]) -> None:
+        self._node = node
+        self._address = controller
+        self._clock = node.runtime.clock
+        self._incarnation = Uuid(node.runtime.random.randbytes(16))
+        self._epoch = -1
+        self._channels: dict[str, Channel] = {}
+        self._opening: dict[str, asyncio.Lock] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._alive = asyncio.Event()
+        self._running = asyncio.Event()
+        self._running.set()
+        self._cut = False
+        self._leaving = False
+        self._closed = False
+
+    # Life
+
+    async def start(self) -> None:
+        """Returns when the node has been unfenced and knows it."""
+        if not self._closed:
+            fail = self._node.fail
+            self._tasks = [
+                asyncio.create_task(unending(self._follow, "it cannot apply the metadata log", fail)),
+                asyncio.create_task(unending(self._beat, "it cannot send heartbeats", fail)),
+            ]
+        session = self._node.config.value("broker.session.timeout.ms") / 1000
+        try:
+            await asyncio.wait_for(self._alive.wait(), _START_TIMEOUT + session)
+        except TimeoutError:
+            raise TimeoutError(f"the controller has not let node {self._node.id} in") from None
+        self._node.check_alive()
+        self._check_not_closed()
+
+    async def leave(self) -> None:
+        """Asks to be let go, until the controller has moved every leadership away or cannot be reached."""
+        self._leaving = True
+        try:
+            while not (await self._heartbeat()).should_shut_down:
+                await self._clock.sleep(_RETRY)
+        except _Failures as error:
+            _log.warning("node %s leaves without the controller's consent: %s", self._node.id, error)
+
+    def shut(self) -> None:
+        """Nothing leaves any more. Whoever still waits, `start` included, is told that the node has stopped."""
+        self._closed = True
+        self._alive.set()
+        for channel in self._channels.values():
+            channel.close()
+
+    async def close(self) -> None:
+        """Shuts the link, and ends what goes on by itself."""
+        self.shut()
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for channel in list(self._channels.values()):
+            await channel.wait_closed()
+
+    def pause(self) -> None:
+        """No heartbeat leaves and no change is taken note of until `resume`."""
+        self._running.clear()
+
+    def resume(self) -> None:
+        self._running.set()
+
+    def cut(self) -> None:
+        """Nothing reaches the controller, and nothing comes from there, until `heal`."""
+        self._cut = True
+        for channel in self._channels.values():
+            channel.close()
+
+    def heal(self) -> None:
+        self._cut = False
+
+    # What the node asks
+
+    async def forward(self, request: Message, call: Call) -> Message:
+        """A client's request, answered by the controller (KIP-590)."""
+        header = call.header
+        parts = encode_request(request, call.version, header.correlation_id, header.client_id)
+        envelope = EnvelopeRequest(
+            request_data=b"".join(parts)[4:],
+            request_principal=b"",
+            client_host_address=b"\x7f\0\0\1",
+        )
+        answer = await self._ask("forward", envelope, 0, EnvelopeResponse)
+        raise_for_code(answer.error_code)
+        assert answer.response_data is not None
+        return decode_response(call.handler.api, call.version, answer.response_data)[1]
+
+    async def create_topics(self, topics: list[CreateTopicsRequest.CreatableTopic]) -> CreateTopicsResponse:
+        """For topics that come into being because somebody uses them."""
+        request = CreateTopicsRequest(topics=topics, timeout_ms=30_000)
+        return await self._ask("forward", request, 7, CreateTopicsResponse)
+
+    async def allocate_producer_ids(self) -> tuple[int, int]:
+        """A block of ids: the first, and the one behind the last."""
+        request = AllocateProducerIdsRequest(broker_id=self._node.id, broker_epoch=self._epoch)
+        block = await self._ask("forward", request, 0, AllocateProducerIdsResponse)
+        raise_for_code(block.error_code)
+        return block.producer_id_start, block.producer_id_start + block.producer_id_len
+
+    async def _ask(self, purpose: str, request: Message, version: int, expected: type[_R]) -> _R:
+        try:
+            channel = await self._channel(purpose)
+            answer = await channel.ask(request, version, _ASK_TIMEOUT)
+        except BrokerError:
+            raise
+        except _Failures as error:
+            raise RequestTimedOutError(f"the controller cannot be reached: {error}") from error
+        assert isinstance(answer, expected)
+        return answer
+
+    async def _channel(self, purpose: str) -> Channel:
+        lock = self._opening.setdefault(purpose, asyncio.Lock())
+        async with lock:
+            self._check_link()
+            channel = self._channels.get(purpose)
+            if channel is None or channel.closed:
+                host, port = self._address
+                channel = await Channel.open(
+                    self._node.runtime, host, port, client_id=f"node-{self._node.id}-{purpose}"
+                )
+                if self._closed or self._cut:
+                    channel.close()
+                    await channel.wait_closed()
+                self._check_link()
+                self._channels[purpose] = channel
+            return channel
+
+    def _check_link(self) -> None:
+        self._check_not_closed()
+        if self._cut:
+            raise ConnectionRefusedError("the link to the controller is cut")
+
+    def _check_not_closed(self) -> None:
+        if self._closed:
+            raise ConnectionAbortedError(f"node {self._node.id} has been stopped")
+
+    # What goes on by itself
+
+    async def _follow(self) -> None:
+        """Registers, then replays the metadata log as it grows; begins anew whenever the link fails."""
+        while True:
+            try:
+                await self._running.wait()
+                if self._epoch < 0:
+                    await self._register()
+                await self._notice_own_state()
+                records = await self._pull()
+            except _Failures as error:
+                _log.info("node %s: the metadata log cannot be followed: %s", self._node.id, error)
+                await self._clock.sleep(_RETRY)
+            else:
+                # Outside of the try: a volume's OSError is no failure of the link, and trying again helps nobody.
+                self._apply(records)
+
+    async def _register(self) -> None:
+        node = self._node
+        request = BrokerRegistrationRequest(
+            broker_id=node.id,
+            cluster_id=node.cluster_id,
+            incarnation_id=self._incarnation,
+            listeners=[
+                BrokerRegistrationRequest.Listener(
+                    name="PLAINTEXT", host=node.host, port=node.port, security_protocol=0
+                )
+            ],
+            features=[
+                BrokerRegistrationRequest.Feature(
+                    name=feature.name,
+                    min_supported_version=feature.min_version,
+                    max_supported_version=feature.max_version,
+                )
+                for feature in SUPPORTED
+            ],
+            rack=node.rack,
+            log_dirs=[self._incarnation],
+            previous_broker_epoch=-1,
+        )
+        answer = await self._ask("heartbeat", request, 4, BrokerRegistrationResponse)
+        raise_for_code(answer.error_code)
+        self._epoch = answer.broker_epoch
+
+    async def _pull(self) -> Buffer | None:
+        """The next records of the metadata log."""
+        node = self._node
+        channel = await self._channel("metadata")
+        wanted = FetchRequest.FetchPartition(
+            partition=0, fetch_offset=node.image.offset + 1, partition_max_bytes=_FETCH_BYTES
+        )
+        request = FetchRequest(
+            replica_id=node.id,
+            max_wait_ms=int(_FETCH_WAIT * 1000),
+            min_bytes=1,
+            max_bytes=_FETCH_BYTES,
+            topics=[FetchRequest.FetchTopic(topic=METADATA_TOPIC, partitions=[wanted])],
+        )
+        answer = await channel.ask(request, FETCH_VERSION, _FETCH_WAIT + _ASK_TIMEOUT)
+        assert isinstance(answer, FetchResponse)
+        (partition,) = answer.responses[0].partitions
+        raise_for_code(partition.error_code)
+        await self._running.wait()
+        return partition.records
+
+    def _apply(self, records: Buffer | None) -> None:
+        if records:
+            image = self._node.image
+            self._node.applied(image.apply_all(read_records(records, image.offset + 1)))
+
+    async def _notice_own_state(self) -> None:
+        own = self._node.image.brokers.get(self._node.id)
+        if own is None or own.epoch != self._epoch:
+            return
+        if own.fenced and not self._leaving:
+            # Caught up far enough to know itself: it may serve now.
+            await self._heartbeat()
+        elif not own.fenced:
+            self._alive.set()
+
+    async def _beat(self) -> None:
+        interval = self._node.config.value("broker.heartbeat.interval.ms") / 1000
+        while True:
+            await self._clock.sleep(interval)
+            await self._running.wait()
+            try:
+                if self._epoch >= 0:
+                    await self._beat_once()
+            except _Failures as error:
+                _log.info("node %s: no heartbeat: %s", self._node.id, error)
+
+    async def _beat_once(self) -> None:
+        try:
+            await self._heartbeat()
+        except StaleBrokerEpochError:
+            _log.info("node %s has been forgotten and registers again", self._node.id)
+            await self._register()
+
+    async def _heartbeat(self) -> BrokerHeartbeatResponse:
+        request = BrokerHeartbeatRequest(
+            broker_id=self._node.id,
+            broker_epoch=self._epoch,
+            current_metadata_offset=self._node.image.offset,
+            want_fence=False,
+            want_shut_down=self._leaving,
+        )
+        answer = await self._ask("heartbeat", request, 1, BrokerHeartbeatResponse)
+        raise_for_code(answer.error_code)
+        return answer

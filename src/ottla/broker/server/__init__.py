@@ -1,0 +1,1 @@
+"""From a connection to a handler and back: the listener, dispatch, the registry of APIs, faults on demand."""

@@ -1,0 +1,355 @@
+"""Admin: AsyncAdmin for callers who wait, as `Client.admin` has it. Every call returns when it is done.
+
+Made by tools/make_admin.py from the modules of client/admin: do not edit, run `make stubs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeVar
+
+from ottla.client.admin.async_admin import AsyncAdmin
+from ottla.client.admin.offsets import Partitions
+from ottla.client.admin.results import (
+    BrokerDescription,
+    ClusterDescription,
+    ConfigEntry,
+    CreatedTopic,
+    Errors,
+    Features,
+    ListedOffset,
+    LogDir,
+    NewTopic,
+    ProducerState,
+    Reassignment,
+    Results,
+    TopicDescription,
+    VersionRange,
+)
+from ottla.client.admin.values import Moment
+from ottla.client.topic_partition import TopicPartition
+
+_T = TypeVar("_T")
+
+
+class Call(Protocol):
+    """Runs what is to be awaited on the client's loop, and waits for it."""
+
+    def __call__(self, work: Coroutine[Any, Any, _T], /) -> _T: ...
+
+
+class Admin:
+    """Administers a cluster.
+
+        with ottla.Client("localhost:9092") as kafka:
+            kafka.admin.create_topic("orders", partitions=6)
+            print(kafka.admin.list_offsets("orders", at="earliest"))
+
+    Every call takes `timeout`, in seconds with all its retries; default_api_timeout_ms without.
+    """
+
+    def __init__(self, admin: AsyncAdmin, call: Call) -> None:
+        self._admin = admin
+        self._call = call
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        *,
+        configs: Mapping[str, object] | None = None,
+        assignments: Mapping[int, Iterable[int]] | None = None,
+        validate_only: bool = False,
+        wait: bool = True,
+        timeout: float | None = None,
+    ) -> CreatedTopic:
+        """Creates a topic; -1 leaves a number to the brokers' configs.
+
+            kafka.admin.create_topic("orders", partitions=6, configs={"retention.ms": 60_000})
+
+        Brokers hear of a new topic one after the other; with `wait` this returns when metadata shows it with its
+        leaders. With `validate_only` nothing is created. `assignments` names the brokers of each partition.
+        """
+        work = self._admin.create_topic(
+            name,
+            partitions,
+            replication_factor,
+            configs=configs,
+            assignments=assignments,
+            validate_only=validate_only,
+            wait=wait,
+            timeout=timeout,
+        )
+        return self._call(work)
+
+    def create_topics(
+        self,
+        topics: Iterable[str | NewTopic],
+        *,
+        validate_only: bool = False,
+        wait: bool = True,
+        errors: Errors = "raise",
+        timeout: float | None = None,
+    ) -> Results[str, CreatedTopic]:
+        """Creates topics, in one request; what came of each, by name.
+
+        kafka.admin.create_topics(["audit", NewTopic("orders", 6)])
+        """
+        work = self._admin.create_topics(
+            topics, validate_only=validate_only, wait=wait, errors=errors, timeout=timeout
+        )
+        return self._call(work)
+
+    def delete_topic(self, name: str, *, wait: bool = True, timeout: float | None = None) -> None:
+        """Deletes a topic; with `wait`, returns when metadata no longer shows it."""
+        work = self._admin.delete_topic(name, wait=wait, timeout=timeout)
+        self._call(work)
+
+    def delete_topics(
+        self,
+        names: Iterable[str],
+        *,
+        wait: bool = True,
+        errors: Errors = "raise",
+        timeout: float | None = None,
+    ) -> Results[str, None]:
+        """Deletes topics, in one request; what came of each, by name."""
+        work = self._admin.delete_topics(names, wait=wait, errors=errors, timeout=timeout)
+        return self._call(work)
+
+    def list_topics(
+        self, *, internal: bool = False, timeout: float | None = None
+    ) -> dict[str, TopicDescription]:
+        """All topics by name, with their partitions; internal ones only on demand."""
+        work = self._admin.list_topics(internal=internal, timeout=timeout)
+        return self._call(work)
+
+    def describe_topic(self, name: str, *, timeout: float | None = None) -> TopicDescription:
+        """A topic and its partitions."""
+        work = self._admin.describe_topic(name, timeout=timeout)
+        return self._call(work)
+
+    def describe_topics(
+        self, names: Iterable[str], *, errors: Errors = "raise", timeout: float | None = None
+    ) -> Results[str, TopicDescription]:
+        """Topics and their partitions, by name."""
+        work = self._admin.describe_topics(names, errors=errors, timeout=timeout)
+        return self._call(work)
+
+    def create_partitions(
+        self,
+        topic: str,
+        total: int,
+        *,
+        assignments: Sequence[Iterable[int]] | None = None,
+        validate_only: bool = False,
+        wait: bool = True,
+        timeout: float | None = None,
+    ) -> None:
+        """Adds partitions to a topic until it has `total`; keys that are hashed may move to others then.
+
+        `assignments` names the brokers of each new partition, the preferred leader first.
+        """
+        work = self._admin.create_partitions(
+            topic, total, assignments=assignments, validate_only=validate_only, wait=wait, timeout=timeout
+        )
+        self._call(work)
+
+    def describe_configs(
+        self,
+        *,
+        topic: str | None = None,
+        broker: int | None = None,
+        broker_defaults: bool = False,
+        broker_logger: int | None = None,
+        group: str | None = None,
+        client_metrics: str | None = None,
+        names: Iterable[str] | None = None,
+        synonyms: bool = False,
+        documentation: bool = False,
+        timeout: float | None = None,
+    ) -> dict[str, ConfigEntry]:
+        """The configs of one resource by name, or those in `names`.
+
+            configs = kafka.admin.describe_configs(topic="orders")
+            configs["retention.ms"].value
+
+        `broker_defaults` are the configs that were set for all brokers; `broker_logger` has levels of logging.
+        """
+        work = self._admin.describe_configs(
+            topic=topic,
+            broker=broker,
+            broker_defaults=broker_defaults,
+            broker_logger=broker_logger,
+            group=group,
+            client_metrics=client_metrics,
+            names=names,
+            synonyms=synonyms,
+            documentation=documentation,
+            timeout=timeout,
+        )
+        return self._call(work)
+
+    def alter_configs(
+        self,
+        *,
+        topic: str | None = None,
+        broker: int | None = None,
+        broker_defaults: bool = False,
+        broker_logger: int | None = None,
+        group: str | None = None,
+        client_metrics: str | None = None,
+        set: Mapping[str, object] | None = None,
+        delete: Iterable[str] = (),
+        append: Mapping[str, object] | None = None,
+        subtract: Mapping[str, object] | None = None,
+        validate_only: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        """Changes some configs of one resource and leaves the others alone.
+
+            kafka.admin.alter_configs(topic="orders", set={"retention.ms": 60_000}, delete=["segment.ms"])
+            kafka.admin.alter_configs(topic="orders", append={"cleanup.policy": "compact"})
+
+        `delete` goes back to the default; `append` and `subtract` change lists.
+        """
+        work = self._admin.alter_configs(
+            topic=topic,
+            broker=broker,
+            broker_defaults=broker_defaults,
+            broker_logger=broker_logger,
+            group=group,
+            client_metrics=client_metrics,
+            set=set,
+            delete=delete,
+            append=append,
+            subtract=subtract,
+            validate_only=validate_only,
+            timeout=timeout,
+        )
+        self._call(work)
+
+    def list_offsets(
+        self,
+        partitions: Partitions,
+        at: Moment | Mapping[TopicPartition, Moment] = "latest",
+        *,
+        isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
+        errors: Errors = "raise",
+        timeout: float | None = None,
+    ) -> Results[TopicPartition, ListedOffset]:
+        """The offset of a moment, in each of these partitions: topics, or TopicPartitions.
+
+            ends = kafka.admin.list_offsets("orders")
+            since = kafka.admin.list_offsets(["orders", "audit"], at=datetime(2026, 1, 1, tzinfo=UTC))
+
+        `at` is "earliest", "latest", "max_timestamp" (the record with the latest time), or a time as `consume` takes
+        it, a datetime, a `Timestamp` or "by_duration:PT1H": the first record that is not older. A mapping has one for
+        each partition; those that it lacks are asked for their end. With read_committed, "latest" ends before open
+        transactions.
+        """
+        work = self._admin.list_offsets(partitions, at, isolation=isolation, errors=errors, timeout=timeout)
+        return self._call(work)
+
+    def delete_records(
+        self,
+        before: Mapping[TopicPartition, int | None],
+        *,
+        errors: Errors = "raise",
+        timeout: float | None = None,
+    ) -> Results[TopicPartition, int]:
+        """Deletes the records before an offset, of each partition; None deletes all there are.
+
+            kafka.admin.delete_records({TopicPartition("orders", 0): 1_000})
+
+        Returns the offset of the first record that is left, by partition.
+        """
+        work = self._admin.delete_records(before, errors=errors, timeout=timeout)
+        return self._call(work)
+
+    def describe_producers(
+        self, partitions: Partitions, *, errors: Errors = "raise", timeout: float | None = None
+    ) -> Results[TopicPartition, tuple[ProducerState, ...]]:
+        """The idempotent and transactional producers that each partition's leader remembers (KIP-664)."""
+        work = self._admin.describe_producers(partitions, errors=errors, timeout=timeout)
+        return self._call(work)
+
+    def elect_leaders(
+        self,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        election: Literal["preferred", "unclean"] = "preferred",
+        errors: Errors = "raise",
+        timeout: float | None = None,
+    ) -> Results[TopicPartition, bool]:
+        """Has leaders elected for these partitions, or for all: whether each got another one.
+
+        "preferred" is the first replica of each; "unclean" takes any that is alive where none is in sync, and
+        loses what only the others have. Of all partitions, only those that needed an election are returned.
+        """
+        work = self._admin.elect_leaders(partitions, election=election, errors=errors, timeout=timeout)
+        return self._call(work)
+
+    def alter_partition_reassignments(
+        self,
+        replicas: Mapping[TopicPartition, Sequence[int] | None],
+        *,
+        errors: Errors = "raise",
+        timeout: float | None = None,
+    ) -> Results[TopicPartition, None]:
+        """Moves the replicas of partitions to these brokers, the preferred leader first; None stops a move.
+
+        Returns when the moves have begun; `list_partition_reassignments` has those that are not over.
+        """
+        work = self._admin.alter_partition_reassignments(replicas, errors=errors, timeout=timeout)
+        return self._call(work)
+
+    def list_partition_reassignments(
+        self, partitions: Iterable[TopicPartition] | None = None, *, timeout: float | None = None
+    ) -> dict[TopicPartition, Reassignment]:
+        """Those of these partitions, or of all, whose replicas are being moved."""
+        work = self._admin.list_partition_reassignments(partitions, timeout=timeout)
+        return self._call(work)
+
+    def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
+        """The cluster's id and its brokers."""
+        work = self._admin.describe_cluster(timeout=timeout)
+        return self._call(work)
+
+    def list_brokers(self, *, timeout: float | None = None) -> tuple[BrokerDescription, ...]:
+        """The brokers that are alive, by id."""
+        work = self._admin.list_brokers(timeout=timeout)
+        return self._call(work)
+
+    def api_versions(self, broker: int, *, timeout: float | None = None) -> dict[str, VersionRange]:
+        """The versions of each API that a broker serves, by Kafka's name; without those unknown here."""
+        work = self._admin.api_versions(broker, timeout=timeout)
+        return self._call(work)
+
+    def describe_features(self, *, broker: int | None = None, timeout: float | None = None) -> Features:
+        """The levels of features such as metadata.version, as `broker` or any other knows them."""
+        work = self._admin.describe_features(broker=broker, timeout=timeout)
+        return self._call(work)
+
+    def update_features(
+        self,
+        levels: Mapping[str, int],
+        *,
+        kind: Literal["upgrade", "safe_downgrade", "unsafe_downgrade"] = "upgrade",
+        validate_only: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        """Sets feature levels, all or none; level 0 switches a feature off."""
+        work = self._admin.update_features(levels, kind=kind, validate_only=validate_only, timeout=timeout)
+        self._call(work)
+
+    def describe_log_dirs(
+        self, brokers: Iterable[int] | None = None, *, timeout: float | None = None
+    ) -> Results[int, dict[str, LogDir]]:
+        """The log directories of these brokers, or of all: what lies in them, by path.
+
+        A broker that could not be asked is in `errors` of the result, if others could.
+        """
+        work = self._admin.describe_log_dirs(brokers, timeout=timeout)
+        return self._call(work)

@@ -1,0 +1,286 @@
+"""`Client`: the client for code that blocks; the twin of `AsyncClient`, which does the work.
+
+    with ottla.Client("localhost:9092") as kafka:
+        kafka.produce("orders", b"...", key=b"42")
+        kafka.flush()
+        for record in kafka.consume("orders", start="earliest"):
+            ...
+
+Any thread may call. Appending a record happens in the thread that produces and decoding in the one that reads; the
+rest is done on a loop that is run by whoever waits for it (driver.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+
+from ottla.client.blocking.admin import Admin
+from ottla.client.blocking.consumer import Consumer
+from ottla.client.blocking.driver import Driver
+from ottla.client.blocking.forks import on_fork
+from ottla.client.client import CLOSE_TIMEOUT, AsyncClient, HeadersIn, OnError
+from ottla.client.consume.batch_readers import BatchReader
+from ottla.client.consume.offset_spec import Start, Stop
+from ottla.client.consume.subscription import Subscribed
+from ottla.client.deadline import check_timeout
+from ottla.client.metrics import MetricsSnapshot
+from ottla.client.partitioners import Partitioner
+from ottla.client.partitioners.function import PartitionFunction
+from ottla.client.produce.batch_delivery import BatchDelivery
+from ottla.client.produce.columns import Handover
+from ottla.client.produce.giving_up import still_under_way
+from ottla.client.produce.producer import Producer
+from ottla.client.produce.record_path import NoRoom
+from ottla.client.produce.tables import is_several
+from ottla.client.requests.requests import Shard
+from ottla.config import ClientConfig, ClientOptions
+from ottla.errors import KafkaError
+from ottla.hooks import ConsumerInterceptor, ProducerInterceptor
+from ottla.runtime import Clock
+from ottla.wire import Message
+from ottla.wire.records import Delivery
+
+_T = TypeVar("_T")
+
+
+class Client:
+    """A client of a Kafka cluster; `AsyncClient` says what the options and methods mean."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] | None = None,
+        *,
+        config: ClientConfig | None = None,
+        partitioner: str | Partitioner | PartitionFunction = "default",
+        key_serializer: Any = "bytes",
+        value_serializer: Any = "bytes",
+        key_deserializer: Any = "bytes",
+        value_deserializer: Any = "bytes",
+        hooks: Iterable[object] = (),
+        interceptors: Iterable[ProducerInterceptor | ConsumerInterceptor] = (),
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        self._client = AsyncClient(
+            bootstrap_servers,
+            config=config,
+            partitioner=partitioner,
+            key_serializer=key_serializer,
+            value_serializer=value_serializer,
+            key_deserializer=key_deserializer,
+            value_deserializer=value_deserializer,
+            hooks=hooks,
+            interceptors=interceptors,
+            **options,
+        )
+        self.config = self._client.config
+        self._driver = Driver("ottla-client")
+        self._client._wake = self._driver.post
+        self._client._later = self._driver.later
+        self._client._wait = self._wait
+        on_fork(self)
+        try:
+            self._producer, self.admin = self._driver.call(self._start())
+        except BaseException:
+            self._driver.close()
+            raise
+        self._appends = self._producer.quick_appends
+        self._new = self._producer.new
+
+    async def _start(self) -> tuple[Producer, Admin]:
+        return self._client._running().producer, Admin(self._client.admin, self._driver.call)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+            return
+        # What made the block end is what the user is to see.
+        try:
+            self.close()
+        except KafkaError as also:
+            error.add_note(f"closing the client failed too: {also}")
+
+    # Producing
+
+    def produce(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: HeadersIn | None = None,
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> Delivery:
+        """Hands a record over to be sent; blocks only where the buffer is full, for at most `max_block_ms`.
+
+        What comes back is the receipt: `result()` waits for the record to be delivered.
+
+            kafka.produce("orders", b"...", key=b"42", headers=[("trace", b"1")]).result(timeout=10).offset
+        """
+        try:
+            delivery = self._appends[topic](key, value, headers, partition, timestamp)
+        except Exception:  # noqa: BLE001  nothing was appended: the usual way opens the topic, waits, or raises this
+            return self._produce(topic, value, key, headers, partition, timestamp)
+        if self._new:
+            self._producer.tell()
+        return delivery
+
+    def _produce(self, *record: Any) -> Delivery:
+        try:
+            return self._producer.produce(*record)
+        except NoRoom as full:
+            return self._driver.call(self._client._when_there_is_room(full))
+
+    def produce_batch(self, topic: str, table: Any, *, partition: int | None = None) -> BatchDelivery:
+        """Hands all rows of a table over to be sent: anything that exports Arrow (pyarrow, polars, ...).
+
+        Also several tables one by one, from any iterable.
+        """
+        return self._hand_over({topic: table}, self._producer.handover(partition))[topic]
+
+    def produce_batches(self, tables: Mapping[str, Any]) -> dict[str, BatchDelivery]:
+        """`produce_batch` for several topics: those that are new are looked up, or created, all at once."""
+        self._driver.call(_called(partial(self._producer.expect, tables)))
+        return self._hand_over(tables, self._producer.handover())
+
+    def _hand_over(self, tables: Mapping[str, Any], handover: Handover) -> dict[str, BatchDelivery]:
+        # Tables are read in this thread, not on the loop: they may come from a consumer of this very client.
+        self._driver.check()
+        several = {topic: table for topic, table in tables.items() if is_several(table)}
+        opened = handover.open_all(tables)
+        if not several:
+            return self._driver.call(handover.produce_open(opened))
+        try:
+            self._driver.call(handover.append(opened))
+            for topic, each in several.items():
+                for table in each:
+                    self._driver.call(handover.append([handover.open(topic, table)]))
+        except BaseException as error:
+            # Not to be waited for: the client may be closed.
+            self._driver.soon(handover.complete)
+            handover.raise_if_sent(error)
+            raise
+        return self._driver.call(_called(handover.complete))
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Returns when everything produced so far is delivered; a DeliveryError says that some of it failed."""
+        self._driver.call(self._client.flush(timeout))
+
+    def abort_buffered(self) -> int:
+        """Gives up records that are certainly not stored yet; how many."""
+        return self._driver.call(_called(self._client.abort_buffered))
+
+    def _wait(self, delivery: Delivery, timeout: float | None) -> None:
+        """Until it is done or the time is up: the delivery sees which. An ApiTimeoutError if brokers are to blame."""
+        check_timeout(timeout)
+        self._driver.call(_outcome(self._client._runtime.clock, delivery, timeout))
+        if delivery.done():
+            return
+        why = self._driver.call(_called(lambda: self._client._running().metadata.failure()))
+        if why is not None:
+            late = f"what is for {delivery.topic} was not delivered within {timeout} s; it is still under way"
+            raise still_under_way(late, why)
+
+    # Consuming
+
+    def consume(
+        self,
+        *topics: Subscribed,
+        start: Start | None = None,
+        stop: Stop | None = None,
+        key_deserializer: Any = None,
+        value_deserializer: Any = None,
+        on_error: OnError = "raise",
+    ) -> Consumer:
+        """Reads topics: by name, by pattern (`re.compile(...)`), or single partitions (`TopicPartition`)."""
+
+        async def consumer() -> Any:
+            return self._client.consume(
+                *topics,
+                start=start,
+                stop=stop,
+                key_deserializer=key_deserializer,
+                value_deserializer=value_deserializer,
+                on_error=on_error,
+            )
+
+        return Consumer(self._driver.call(consumer()), self._driver)
+
+    def consume_batches(
+        self, *topics: Subscribed, start: Start | None = None, stop: Stop | None = None
+    ) -> BatchReader:
+        """Reads topics as Arrow: a `pyarrow.RecordBatch` for what one fetch brings of one partition.
+
+        Also an Arrow stream: `polars.DataFrame(kafka.consume_batches("orders", stop="latest"))`.
+        """
+        return self.consume(*topics, start=start, stop=stop).batches()
+
+    # Everything else
+
+    def request(
+        self,
+        request: Message,
+        *,
+        broker: int | None = None,
+        version: int | None = None,
+        timeout: float | None = None,
+    ) -> Message:
+        """Any request of Kafka's protocol, to whoever has to answer it."""
+        return self._driver.call(
+            self._client.request(request, broker=broker, version=version, timeout=timeout)
+        )
+
+    def request_sharded(
+        self, request: Message, *, version: int | None = None, timeout: float | None = None
+    ) -> list[Shard]:
+        """A request that several brokers answer, with the answer or the error of each."""
+        return self._driver.call(self._client.request_sharded(request, version=version, timeout=timeout))
+
+    def metrics(self) -> MetricsSnapshot:
+        """What the client has done and how long it took, at this moment."""
+        return self._driver.call(_called(self._client.metrics))
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be done with it any more: closed, or of the process that this one was forked from."""
+        return self._driver.is_over
+
+    def close(self, timeout: float = CLOSE_TIMEOUT) -> None:
+        """Delivers what is buffered, for at most `timeout` seconds, and ends everything."""
+        check_timeout(timeout)
+        if self._driver.is_over:
+            return
+        self._driver.finish(self._client.close(timeout))
+
+    def forked(self) -> None:
+        """In a forked child: every call raises a ForkedError; for produce, the AsyncClient in here sees to it."""
+        self._driver.forked()
+        self._appends = {}
+
+
+async def _called(function: Callable[[], _T]) -> _T:
+    return function()
+
+
+async def _outcome(clock: Clock, delivery: Delivery, seconds: float | None) -> None:
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def tell(*_: Delivery) -> None:
+        if not done.done():
+            done.set_result(None)
+
+    delivery.add_done_callback(tell)
+    timer = None if seconds is None else clock.call_later(max(0.0, seconds), tell)
+    try:
+        await done
+    finally:
+        if timer is not None:
+            timer.cancel()

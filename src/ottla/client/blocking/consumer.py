@@ -1,0 +1,192 @@
+"""`Consumer`: what `Client.consume` gives. It reads in the thread that iterates, and waits by running the loop.
+
+    for record in kafka.consume("orders", start="earliest"):
+        print(record.offset, record.value)
+
+Fetched data comes through a queue, decoding happens here, and the loop is needed only where there is nothing yet. A
+consumer is for one thread at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from ottla.client.blocking.driver import Driver
+from ottla.client.blocking.forks import on_fork
+from ottla.client.consume.batch_readers import BatchReader
+from ottla.client.consume.consumer import AsyncConsumer
+from ottla.client.consume.offset_spec import Start
+from ottla.client.deadline import check_timeout
+from ottla.client.topic_partition import TopicPartition
+from ottla.errors import ApiTimeoutError, CorruptBatchError, DeserializationError, KafkaError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from ottla.wire.records import Records
+
+
+class Consumer:
+    """Reads partitions directly, without a group. Ends with `close`, its `with` or its client, or if it is let go."""
+
+    def __init__(self, consumer: AsyncConsumer, driver: Driver) -> None:
+        self._consumer = consumer
+        self._reader = consumer.reader
+        self._driver = driver
+        on_fork(self)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Every record; ends when all partitions have reached their `stop`, and goes on after an error."""
+        reader = self._reader
+        while (records := self._records(None)) is not None:
+            try:
+                for record in records:
+                    reader.last = record
+                    yield record
+                    if reader.iterator is not records:
+                        break
+                else:
+                    reader.exhausted(records)
+            except DeserializationError as error:
+                self._rescue(error)
+
+    def batches(self) -> BatchReader:
+        """Arrow columns, one batch for each part that was fetched; keys and values are raw.
+
+        What comes back is an iterator and an Arrow stream: `polars.DataFrame(consumer.batches())`.
+        """
+        return BatchReader(self._batch, self.close)
+
+    def _batch(self) -> pyarrow.RecordBatch | None:
+        while True:
+            self._driver.check()
+            batch = self._reader.batch()
+            if batch is not None or not self._more(None):
+                return batch
+
+    def parts(self, timeout: float | None = None) -> Iterator[tuple[Records, int]]:
+        """Each part that was fetched, decoded, and how many of its records lie before the stop: perhaps none.
+
+        For those who want other columns than `batches` gives. An ApiTimeoutError says that nothing came for
+        `timeout` seconds; the iteration is then over.
+        """
+        while True:
+            self._driver.check()
+            part = self._reader.part()
+            if part is not None:
+                yield part
+                continue
+            deadline = None if timeout is None else self._consumer.now() + timeout
+            if not self._more(deadline):
+                if self._reader.is_finished:
+                    return
+                raise ApiTimeoutError(f"nothing could be read for {timeout:g} s")
+
+    def poll(self, max_records: int | None = None, timeout: float | None = None) -> list[Any]:
+        """What is there, up to `max_records` (default max_poll_records); waits up to `timeout` for the first.
+
+        Empty after `timeout` seconds, and at the end.
+        """
+        check_timeout(timeout)
+        most = self._consumer.most(max_records)
+        deadline = None if timeout is None else self._consumer.now() + timeout
+        taken: list[Any] = []
+        while len(taken) < most:
+            try:
+                records = self._reader.records() if taken else self._records(deadline)
+                if records is None:
+                    break
+                taken += self._reader.take(records, most - len(taken))
+            except DeserializationError as error:
+                if taken:
+                    break
+                self._rescue(error)
+            except KafkaError as error:
+                if not taken:
+                    raise
+                self._reader.defer(error)
+                break
+        return taken
+
+    def _records(self, deadline: float | None) -> Iterator[Any] | None:
+        # What is fetched but not read is nobody's in a forked child, nor after the client's end.
+        self._driver.check()
+        while (records := self._reader.records()) is None:
+            if not self._more(deadline):
+                return None
+        return records
+
+    def _more(self, deadline: float | None) -> bool:
+        return self._driver.call(self._consumer.more(deadline))
+
+    def _rescue(self, error: DeserializationError) -> None:
+        if self._consumer.dead_letters is None:
+            raise error
+        self._consumer.dead_letters.send_blocking(error, self._driver.call)
+        if self._reader.is_at(error):
+            self._reader.skip(error)
+
+    # Positions
+
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions that are read."""
+        return self._consumer.assignment()
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Gives nothing of them any more until `resume`; all without arguments."""
+        self._consumer.pause(*partitions)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Gives what was paused again; all without arguments."""
+        self._consumer.resume(*partitions)
+
+    def paused(self) -> list[TopicPartition]:
+        """The partitions that are paused."""
+        return self._consumer.paused()
+
+    def seek(self, partition: TopicPartition, to: Start) -> None:
+        """Goes on elsewhere: an offset, "earliest", "latest", a datetime or a Timestamp."""
+        self._consumer.seek(partition, to)
+
+    def skip(self, error: DeserializationError | CorruptBatchError) -> None:
+        """Goes on behind the record, or the batch, that raised this."""
+        self._consumer.skip(error)
+
+    def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
+        """The offset of the next record of a partition; waits until it is known."""
+        return self._driver.call(self._consumer.position(partition, timeout))
+
+    def lag(self) -> dict[TopicPartition, int]:
+        """How many offsets are between each position and the end of what can be read; where both are known."""
+        return self._consumer.lag()
+
+    # The end
+
+    def close(self) -> None:
+        """Stops fetching. A second call does nothing, nor does one after the client has been closed."""
+        if not self._consumer.is_closed and not self._driver.is_over:
+            self._driver.call(self._consumer.close())
+
+    def __del__(self) -> None:
+        # A loop that was left, or read to its `stop`: nobody can close this any more, and its connections would stay.
+        if not self._consumer.is_closed:
+            self._driver.soon(self._consumer.leave)
+
+    def forked(self) -> None:
+        """In a forked child: an iteration that is under way ends with its next step, with a ForkedError."""
+        self._reader.close()
+
+    def __enter__(self) -> Self:
+        self._driver.call(_begin(self._consumer))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+async def _begin(consumer: AsyncConsumer) -> None:
+    consumer.begin()

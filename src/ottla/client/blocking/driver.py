@@ -1,0 +1,433 @@
+"""The loop of a blocking client, and whose thread runs it.
+
+A loop in a thread of its own would make every call wait for two threads to be woken, and beside a thread that
+computes, each of these wakings takes an interval of the interpreter's lock (5 ms). So whoever calls runs the loop
+himself: a call that blocks runs it until its result is there, an append that has something to send runs it for a
+moment. What is left, when nobody has called for `GRACE` seconds, is run by a background thread.
+
+Invariants: at most one thread runs the loop at any time, the one that holds `_turn`; whenever nobody does, the
+background thread begins within GRACE, so every release of `_turn` tells it if it waits for that; and Ctrl-C ends the
+call it interrupts, never the middle of a callback.
+
+What a callback raises to end the program (SystemExit, KeyboardInterrupt) ends the call that runs the loop. In the
+background thread it would end nothing: it is logged, and the next call of any thread raises it.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]
+import asyncio
+import logging
+import signal
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
+from functools import partial
+from types import FrameType, TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from ottla.client.blocking.forks import forked_error
+from ottla.errors import ClientClosedError
+
+# Those of the module `signal` are these with enums around, which cost several times what they do.
+set_handler, getsignal = _signal.signal, _signal.getsignal
+_SIGINT: Final = int(signal.SIGINT)
+
+_T = TypeVar("_T")
+
+_logger = logging.getLogger("ottla.client")
+
+GRACE: Final = 0.003
+"""Long enough that a thread that produces a thousand records a second one by one keeps the loop to itself, short
+enough that an acknowledgement which nobody waits for is not late."""
+
+
+class Driver:
+    """Runs coroutines for threads that block."""
+
+    def __init__(self, name: str) -> None:
+        # Not uvloop: whenever it is run in the main thread it makes a socket pair for signals, which costs more than
+        # a whole round of asyncio's own loop, and large reads and writes take the same time in both.
+        self.loop = asyncio.new_event_loop()
+        self._turn = threading.Lock()
+        # Guards the fields below; never held while the loop runs.
+        self._state = threading.Condition(threading.Lock())
+        self._passengers = 0
+        self._visits = 0
+        self._background_runs = False
+        self._background_sleeps = False
+        # Somebody waits for the background thread to leave the loop to him.
+        self._has_heir = False
+        self._ended = False
+        self._forked = False
+        # What a callback has raised to end the program, in the background.
+        self._exit: BaseException | None = None
+        self._thread = threading.Thread(target=self._background, name=name, daemon=True)
+        self._thread.start()
+
+    # Calls
+
+    def call(self, work: Coroutine[Any, Any, _T], *, is_last: bool = False) -> _T:
+        """The result of a coroutine; Ctrl-C cancels it."""
+        # Around everything: a KeyboardInterrupt between taking a lock and noting that would leave it taken forever.
+        with _CtrlC() as ctrl_c:
+            try:
+                self.check()
+                if self._exit is not None and not is_last:
+                    self._raise_exit()
+                own_turn = self._take_turn()
+            except BaseException:
+                work.close()
+                raise
+            if not own_turn:
+                return self._ride_along(work, ctrl_c)
+            try:
+                return self._run(work, ctrl_c)
+            finally:
+                self._leave()
+
+    def finish(self, work: Coroutine[Any, Any, object]) -> None:
+        """The last call, and then the end: whatever a callback has raised before, both happen."""
+        try:
+            self.call(work, is_last=True)
+        finally:
+            self.close()
+
+    def post(self, function: Callable[[], object]) -> None:
+        """Has a function called on the loop, soon; from any thread, also from inside of the loop."""
+        with _CtrlC():
+            if _in_a_loop() or not self._turn.acquire(blocking=False):
+                self.check()
+                self._call_soon(partial(self._serve, function))
+                return
+            try:
+                self.check()
+                self._go_round(function)
+            finally:
+                self._leave()
+            if self._exit is not None:
+                self._raise_exit()
+
+    def later(self, function: Callable[[], object]) -> None:
+        """Has a function called by whoever runs the loop next, which is somebody within GRACE.
+
+        For a reader that has got something: what is to be fetched behind it need not keep it from its user.
+        """
+        with _CtrlC():
+            if not self._turn.acquire(blocking=False):
+                self.check()
+                self._call_soon(function)
+                return
+            # Nobody runs the loop, so that nobody has to be woken.
+            try:
+                self.check()
+                self.loop.call_soon(function)
+            finally:
+                # No visit: a reader that comes often would keep the background thread from what it leaves here.
+                self._leave(visits=0)
+
+    def soon(self, function: Callable[[], object]) -> None:
+        """Has a function called on the loop, for a finalizer: it may run anywhere, so this takes no lock.
+
+        Nothing at the end, which ends everything anyway.
+        """
+        if not self.is_over:
+            # The loop is closed in another thread, perhaps just now.
+            with suppress(RuntimeError):
+                self.loop.call_soon_threadsafe(function)
+
+    def _serve(self, function: Callable[[], object]) -> None:
+        """For a thread that could not run the loop. If the background does, it leaves: next time the thread can."""
+        function()
+        if self._background_runs:
+            self.loop.call_soon(self.loop.stop)
+
+    def check(self) -> None:
+        """Raises if the client is closed, or this process is a copy of its own."""
+        if self._forked:
+            raise forked_error()
+        if self._ended:
+            raise ClientClosedError("the client is closed")
+
+    def _raise_exit(self) -> None:
+        with self._state:
+            error, self._exit = self._exit, None
+        if error is not None:
+            raise error
+
+    def _check_outside(self) -> None:
+        if asyncio._get_running_loop() is self.loop:
+            raise RuntimeError(
+                "a callback, hook or interceptor of the client has called what waits for the client: it would wait "
+                "for itself. Hand this over to another thread"
+            )
+
+    def _call_soon(self, function: Callable[[], object]) -> None:
+        """From a thread that does not run the loop."""
+        try:
+            self.loop.call_soon_threadsafe(function)
+        except RuntimeError:
+            # It has been closed since we looked; anything else is a bug.
+            self.check()
+            raise
+
+    # Who runs the loop
+
+    def _take_turn(self) -> bool:
+        """Whether the caller is to run the loop; if not, another call runs it, for as long as that takes."""
+        if _in_a_loop():
+            self._check_outside()
+            # A thread has one running loop only: this one is a coroutine's that blocks, wrongly but not our business.
+            return False
+        with self._state:
+            if self._turn.acquire(blocking=False):
+                return True
+            if not self._background_runs:
+                return False
+            self._background_runs = False
+            self._visits += 1
+            self._has_heir = True
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            # It leaves within a callback's time, and leaves the turn taken: a free one could be gone before this
+            # thread is awake, to the background thread again or to another call, and nobody would tell those to
+            # leave.
+            while self._has_heir:
+                self._state.wait()
+        return True
+
+    def _leave(self, visits: int = 1) -> None:
+        with self._state:
+            self._visits += visits
+            self._turn.release()
+            # Not at each visit: while one follows the other, the background thread need not know.
+            if self._background_sleeps or self._passengers:
+                self._state.notify_all()
+
+    def _background(self) -> None:
+        """Runs the loop while nobody else does, and ends it."""
+        while self._wait_for_need():
+            try:
+                self._run_in_background()
+            except BaseException:
+                # The loop's own, as nothing that a callback raises comes here: calls must find the turn all the same.
+                _logger.exception("the client's loop failed")
+            with self._state:
+                self._background_runs = False
+                if self._has_heir:
+                    self._has_heir = False
+                    self._state.notify_all()
+                else:
+                    self._turn.release()
+        # Here, because whoever closes may be a coroutine, in whose thread no other loop can run.
+        with self._turn:
+            self._finish()
+
+    def _run_in_background(self) -> None:
+        try:
+            self.loop.run_forever()
+        except (SystemExit, KeyboardInterrupt) as error:
+            _logger.exception(
+                "a callback on the client's loop ends the program: the client's next call raises this"
+            )
+            with self._state:
+                self._exit = self._exit or error
+
+    def _wait_for_need(self) -> bool:
+        """Until the loop is free and nobody has come for GRACE, or somebody waits for it; False at the end."""
+        with self._state:
+            while not self.is_over:
+                if self._is_quiet():
+                    if self._turn.acquire(blocking=False):
+                        self._background_runs = True
+                        return True
+                    self._background_sleeps = True
+                    self._state.wait()
+                    self._background_sleeps = False
+            return False
+
+    def _is_quiet(self) -> bool:
+        """Waits for GRACE; whether nobody has come meanwhile. At once if somebody waits for the loop to be run."""
+        visits = self._visits
+        if not self._passengers:
+            self._state.wait(GRACE)
+        return not self.is_over and (self._visits == visits or self._passengers > 0)
+
+    # Running it
+
+    def _run(self, work: Coroutine[Any, Any, _T], ctrl_c: _CtrlC) -> _T:
+        # The client may have been closed since the call began, by a thread whose stop of the loop the background
+        # thread has taken for this one's.
+        if self._ended:
+            work.close()
+            raise ClientClosedError("the client is closed")
+        task = self.loop.create_task(self._stopping(work))
+        ctrl_c.ends(self.loop.stop, self.loop)
+        raised: BaseException | None = None
+        while not task.done():
+            try:
+                self.loop.run_forever()
+            except (SystemExit, KeyboardInterrupt) as error:
+                raised = raised or error
+            except BaseException:
+                task.cancel()
+                raise
+            if (raised is not None or ctrl_c.has_come or self._ended) and not task.done():
+                task.cancel()
+                # If it was never begun, `_stopping` stops nothing.
+                task.add_done_callback(self._stop)
+        work.close()  # it was never begun, if Ctrl-C was quick
+        if raised is not None:
+            if not task.cancelled():
+                task.exception()  # asyncio is not to tell that nobody has looked
+            raise raised
+        return self._outcome(task)
+
+    async def _stopping(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Ends the loop's round with the work; a callback of its task would take another one."""
+        try:
+            return await work
+        finally:
+            self.loop.stop()
+
+    def _stop(self, _: object) -> None:
+        self.loop.stop()
+
+    def _outcome(self, done: asyncio.Task[_T] | Future[_T]) -> _T:
+        try:
+            return done.result()
+        except (CancelledError, asyncio.CancelledError):
+            if self._ended:
+                raise ClientClosedError("the client has been closed meanwhile") from None
+            raise
+
+    def _go_round(self, function: Callable[[], object]) -> None:
+        """Calls it as the loop would, then has the loop go round once.
+
+        So what the function has to send goes out first, and what has come in is looked at behind that.
+        """
+        asyncio._set_running_loop(self.loop)
+        try:
+            function()
+        except Exception as error:  # noqa: BLE001  as the loop does with what a callback raises
+            self.loop.call_exception_handler({"message": f"{function} failed", "exception": error})
+        finally:
+            asyncio._set_running_loop(None)
+        self.loop.call_soon(self.loop.stop)
+        self.loop.run_forever()
+
+    def _ride_along(self, work: Coroutine[Any, Any, _T], ctrl_c: _CtrlC) -> _T:
+        """Another thread runs the loop: hand the work over and wait."""
+        with self._state:
+            # Nothing is handed over behind the end, where nobody would run it.
+            if self._ended:
+                work.close()
+                raise ClientClosedError("the client is closed")
+            future = asyncio.run_coroutine_threadsafe(work, self.loop)
+            self._passengers += 1
+            self._state.notify_all()
+        ctrl_c.ends(future.cancel, self.loop)
+        try:
+            return self._outcome(future)
+        finally:
+            with self._state:
+                self._passengers -= 1
+                self._state.notify_all()
+
+    # The end
+
+    @property
+    def is_over(self) -> bool:
+        """Closed, or of another process."""
+        return self._ended or self._forked
+
+    def close(self) -> None:
+        """Ends the loop; what is still on it is cancelled, and calls of other threads end. Once."""
+        self._check_outside()
+        with _CtrlC(), self._state:
+            if self.is_over:
+                return
+            self._ended = True
+            self._state.notify_all()
+            self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        with _CtrlC():
+            if self._exit is not None:
+                self._raise_exit()
+
+    def _finish(self) -> None:
+        """What is left on the loop ends, whatever it raises."""
+        # Once round first: what was handed over last becomes a task by that, and a stop that is still to come is
+        # spent.
+        self.loop.call_soon(self.loop.stop)
+        self._run_in_background()
+        ending = self.loop.create_task(self._stopping(_end_all(self.loop)))
+        while not ending.done():
+            self._run_in_background()
+        self.loop.close()
+
+    def forked(self) -> None:
+        """This process is a copy: the loop's files are shared with the original and must not be touched."""
+        self._forked = True
+        # Whoever held them is in the other process.
+        self._turn = threading.Lock()
+        self._state = threading.Condition(threading.Lock())
+
+
+class _CtrlC:
+    """Inside, Ctrl-C is noted, and ends what is waited for between two callbacks; at the end it is raised.
+
+    Only where it would be: in the main thread, with Python's own handler.
+    """
+
+    __slots__ = ("_end", "_is_on", "_loop", "has_come")
+
+    def __init__(self) -> None:
+        self.has_come = False
+        self._end: Callable[[], object] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_on = False
+
+    def __enter__(self) -> Self:
+        if (
+            threading.current_thread() is threading.main_thread()
+            and getsignal(_SIGINT) is signal.default_int_handler
+        ):
+            set_handler(_SIGINT, self._interrupt)
+            self._is_on = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._is_on:
+            set_handler(_SIGINT, signal.default_int_handler)
+            if self.has_come:
+                raise KeyboardInterrupt from None
+
+    def ends(self, end: Callable[[], object], loop: asyncio.AbstractEventLoop) -> None:
+        """What to call on the loop, also if Ctrl-C has come already."""
+        self._end, self._loop = end, loop
+        if self.has_come:
+            loop.call_soon_threadsafe(end)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        self.has_come = True
+        if self._end is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._end)
+
+
+def _in_a_loop() -> bool:
+    return asyncio._get_running_loop() is not None
+
+
+async def _end_all(loop: asyncio.AbstractEventLoop) -> None:
+    mine = asyncio.current_task()
+    tasks = sorted((task for task in asyncio.all_tasks(loop) if task is not mine), key=asyncio.Task.get_name)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    # Threads that wait for tasks which were done before hear of that in the next round.
+    await asyncio.sleep(0)
+    await loop.shutdown_default_executor()
+    await loop.shutdown_asyncgens()

@@ -1,0 +1,137 @@
+"""Every interleaving of the driver's threads is tried, and what is planted in the driver is found by that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.client.blocking.driver_scenarios import SCENARIOS
+from tests.client.blocking.driver_world import SOURCE, ScheduleError, Search, explore, replay
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_whatever_the_order_of_steps_everybody_is_served(name: str) -> None:
+    case = SCENARIOS[name]
+    explore(case.scenario, Search(preemptions=case.preemptions, ctrl_c=case.ctrl_c))
+
+
+# Each: what is in the driver, what is planted in its place, where it shows, and how.
+PLANTED: dict[str, tuple[str, str, str, str]] = {
+    "later tells nobody": (
+        "self._leave(visits=0)",
+        "self._turn.release()",
+        "later",
+        "nobody runs the loop, and nobody will",
+    ),
+    "later without protection from Ctrl-C": (
+        "        with _CtrlC():\n            if not self._turn.acquire",
+        "        if True:\n            if not self._turn.acquire",
+        "ctrl-c in later",
+        "nobody runs the loop",
+    ),
+    "later looks for the end too early": (
+        "                self.check()\n                self.loop.call_soon(function)",
+        "                self.loop.call_soon(function)",
+        "close during later",
+        "Event loop is closed",
+    ),
+    "leaving tells nobody": (
+        "            if self._background_sleeps or self._passengers:\n                self._state.notify_all()\n",
+        "",
+        "post",
+        "nobody runs the loop",
+    ),
+    "the background thread does not say that it sleeps": (
+        "                    self._background_sleeps = True\n",
+        "",
+        "post",
+        "nobody runs the loop",
+    ),
+    "the heir does not look again": (
+        "while self._has_heir:\n                self._state.wait()",
+        "self._state.wait()",
+        "two callers",
+        "two threads run the loop",
+    ),
+    "the turn is free for anybody while the heir wakes up": (
+        "                if self._has_heir:\n                    self._has_heir = False\n"
+        "                    self._state.notify_all()\n                else:\n"
+        "                    self._turn.release()",
+        "                self._has_heir = False\n                self._state.notify_all()\n"
+        "                self._turn.release()",
+        "caller and reader",
+        "two threads run the loop",
+    ),
+    "the background thread runs the loop without its turn": (
+        "if self._turn.acquire(blocking=False):\n                        self._background_runs",
+        "if True:\n                        self._background_runs",
+        "call",
+        "two threads run the loop",
+    ),
+    "the heir does not look whether all is over": (
+        "        if self._ended:\n            work.close()\n"
+        '            raise ClientClosedError("the client is closed")\n'
+        "        task",
+        "        task",
+        "close during a call that waits",
+        "nobody can go on",
+    ),
+    "closing wakes nobody": (
+        "            self._state.notify_all()\n            self.loop.call_soon_threadsafe(self.loop.stop)\n"
+        "        self._thread",
+        "            self._state.notify_all()\n        self._thread",
+        "call",
+        "nobody can go on",
+    ),
+    "the end does not wait for those who are told": (
+        "    await asyncio.sleep(0)\n    await loop.shutdown",
+        "    await loop.shutdown",
+        "two callers and a closer",
+        "nobody can go on: main waits for a result",
+    ),
+    "what ends the program is lost in the background": (
+        "self._exit = self._exit or error",
+        "pass",
+        "callback ends the program",
+        "AssertionError",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_bug_is_found_and_its_schedule_repeats_it(name: str) -> None:
+    original, planted, where, told = PLANTED[name]
+    assert SOURCE.count(original) == 1
+    case = SCENARIOS[where]
+    search = Search(SOURCE.replace(original, planted), preemptions=case.preemptions, ctrl_c=case.ctrl_c)
+    with pytest.raises(ScheduleError, match=told) as found:
+        explore(case.scenario, search)
+    with pytest.raises(ScheduleError) as again:
+        replay(case.scenario, found.value.choices, search)
+    assert str(again.value) == str(found.value)
+
+
+@pytest.mark.parametrize("name", ["later", "ctrl-c in close"])
+def test_a_known_state_leads_nowhere_new(name: str) -> None:
+    """The search that leaves known states out meets each state that the one through all runs meets."""
+    case = SCENARIOS[name]
+    every: dict[Any, float] = {}
+    short = Search(ctrl_c=case.ctrl_c)
+    few = explore(case.scenario, short)
+    many = explore(case.scenario, Search(ctrl_c=case.ctrl_c, seen=Everything(every)))
+    assert short.seen is not None
+    assert set(every) == set(short.seen)
+    assert many > few
+
+
+class Everything(dict[int, float]):
+    """Notes the states, and knows none of them."""
+
+    def __init__(self, noted: dict[Any, float]) -> None:
+        super().__init__()
+        self._noted = noted
+
+    def get(self, state: Any, default: Any = None) -> Any:
+        self._noted[state] = 0.0
+        return default
