@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from bench.clients.job import Job, values
-from ottla.spark.range_reader import MOST_BYTES, MOST_ROWS
+from ottla.spark.source.range_reader import MOST_BYTES, MOST_ROWS
 
 _SCHEMA = """
     key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int

@@ -1,8 +1,8 @@
 """Where Spark finds the data source "ottla" by itself: it imports every top-level module that is named pyspark_*.
 
-It does so in every session, whether or not anybody reads from Kafka, and an error here would take the data sources
-of all others away. So nothing is imported before somebody looks at `DefaultSource`, and looking never fails: if ottla
-cannot be imported, whoever asks for "ottla" is told why, and nobody else notices.
+It does so in every session, whether or not a job reads from Kafka, and an error here would take away the data sources
+of all other packages. So nothing is imported before Spark looks at `DefaultSource`, and looking never fails: if ottla
+cannot be imported, only a job that says format("ottla") gets to know, and reads why.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ import sys
 import pytest
 
 from ottla.broker import Cluster
-from ottla.spark.option_names import SPELLED
-from ottla.spark.options import SourceOptions
+from ottla.spark.options.connector import SourceOptions
+from ottla.spark.options.parsing import SPELLED
 from tests.docs.test_examples import ROOT, blocks
 
 # Spark's own options, which the connector only knows of.

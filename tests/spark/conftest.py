@@ -56,7 +56,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 def no_clients_are_kept() -> Iterator[None]:
     """The cluster of a test ends with it: a client that is kept for the next one would look for it in vain."""
     yield
-    from ottla.spark import clients
+    from ottla.spark.process import clients
 
     clients.close_all()
 

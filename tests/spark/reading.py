@@ -8,10 +8,10 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from ottla.broker import Cluster
-from ottla.spark.options import SourceOptions
-from ottla.spark.range_reader import read_range
-from ottla.spark.ranges import OffsetRange
-from ottla.spark.schema import Columns, source_schema
+from ottla.spark.options.connector import SourceOptions
+from ottla.spark.source.range_reader import read_range
+from ottla.spark.source.ranges import OffsetRange
+from ottla.spark.source.schema import SourceColumns, default_schema
 from ottla.wire.batches import ControlType, PlainRecord, encode_batch
 from tests.broker.log.support import append_marker
 
@@ -26,12 +26,19 @@ def options(kafka: Cluster, **more: str) -> SourceOptions:
     )
 
 
+def source_schema(parsed: SourceOptions) -> StructType:
+    """What is read when the user does not say."""
+    return default_schema(parsed.value, include_headers=parsed.include_headers)
+
+
 def read(
     parsed: SourceOptions, start: int, end: int, schema: StructType | None = None, partition: int = 0
 ) -> pa.Table:
     """A range as one table."""
     schema = source_schema(parsed) if schema is None else schema
-    batches = list(read_range(OffsetRange(TOPIC, partition, start, end), parsed, Columns.of(schema, parsed)))
+    batches = list(
+        read_range(OffsetRange(TOPIC, partition, start, end), parsed, SourceColumns.of(schema, parsed))
+    )
     return pa.Table.from_batches(batches) if batches else pa.table({name: [] for name in schema.names})
 
 

@@ -17,10 +17,9 @@ from pyspark.sql.types import (
 )
 
 from ottla.broker import Cluster
-from ottla.spark.options import SinkOptions
-from ottla.spark.row_sender import send_rows
-from ottla.spark.sent_rows import SentRows
-from ottla.spark.sink_columns import SinkColumns
+from ottla.spark.options.connector import SinkOptions
+from ottla.spark.sink.columns import SinkColumns
+from ottla.spark.sink.row_sender import SentRows, send_rows
 
 HEADERS = pyarrow.list_(pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())]))
 _ARROW = {

@@ -24,7 +24,7 @@ def test_what_needs_spark_says_what_to_install(name: str) -> None:
 
 
 def test_options_are_known_without_spark() -> None:
-    code = "from ottla.spark import OptionError; import ottla.spark.options; print(OptionError.__name__)"
+    code = "from ottla.spark import OptionError; import ottla.spark.options.connector; print(OptionError.__name__)"
     assert python_without("pyspark", code) == "OptionError\n"
 
 

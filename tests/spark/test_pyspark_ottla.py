@@ -34,7 +34,7 @@ def test_without_pyspark_there_is_no_source_and_no_error() -> None:
     assert without("pyspark", "print(hasattr(pyspark_ottla, 'DefaultSource'))").strip() == "False"
 
 
-@pytest.mark.parametrize("module", ["ottla", "ottla.config", "ottla.spark.options"])
+@pytest.mark.parametrize("module", ["ottla", "ottla.config", "ottla.spark.options.connector"])
 def test_with_half_an_installation_whoever_asks_for_the_source_is_told_why(module: str) -> None:
     code = (
         "from pyspark.sql.datasource import DataSource\n"

@@ -2,6 +2,15 @@
 
 The data source finds itself (`pyspark_ottla`), so that most jobs import nothing of this. What they may import is
 here, and comes in when it is first used: without pyspark, this module still imports.
+
+| folder | subject |
+| --- | --- |
+| datasource.py | OttlaDataSource, where Spark begins |
+| options/ | what users write as options, parsed and checked on the driver |
+| source/ | reading, as batches and as streams |
+| sink/ | writing, as batches and as streams |
+| values/ | typed columns in place of the bytes of `value` |
+| process/ | the processes of a job: registration, pickles, clients |
 """
 
 from __future__ import annotations
@@ -10,18 +19,18 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ottla.spark.datasource import OttlaDataSource
-    from ottla.spark.option_values import OptionError
-    from ottla.spark.registration import register
-    from ottla.spark.replace import replace_kafka, restore_kafka
+    from ottla.spark.options.parsing import OptionError
+    from ottla.spark.process.registration import register
+    from ottla.spark.process.replace import replace_kafka, restore_kafka
 
 __all__ = ["OptionError", "OttlaDataSource", "register", "replace_kafka", "restore_kafka"]
 
-_PLACES = {
-    "OptionError": "ottla.spark.option_values",
+_MODULES = {
+    "OptionError": "ottla.spark.options.parsing",
     "OttlaDataSource": "ottla.spark.datasource",
-    "register": "ottla.spark.registration",
-    "replace_kafka": "ottla.spark.replace",
-    "restore_kafka": "ottla.spark.replace",
+    "register": "ottla.spark.process.registration",
+    "replace_kafka": "ottla.spark.process.replace",
+    "restore_kafka": "ottla.spark.process.replace",
 }
 _WITHOUT_PYSPARK = frozenset({"OptionError"})
 
@@ -29,15 +38,15 @@ _WITHOUT_PYSPARK = frozenset({"OptionError"})
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    place = _PLACES.get(name)
-    if place is None:
+    module = _MODULES.get(name)
+    if module is None:
         raise AttributeError(f"module 'ottla.spark' has no attribute {name!r}")
     if name not in _WITHOUT_PYSPARK:
         from ottla._extras import require
 
-        for module in ("pyspark", "pyarrow"):
-            require(module, extra="spark", purpose=f"ottla.spark.{name}")
-    return getattr(import_module(place), name)
+        for needed in ("pyspark", "pyarrow"):
+            require(needed, extra="spark", purpose=f"ottla.spark.{name}")
+    return getattr(import_module(module), name)
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""OttlaDataSource: what Spark asks for when somebody writes `format("ottla")`.
+"""OttlaDataSource: what Spark makes for `format("ottla")`.
 
 Options are parsed here, on the driver, and go on as values: a reader or writer that exists has options that fit.
 Everything else is theirs.
@@ -15,10 +15,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from ottla.spark.option_values import OptionError, flag, optional
-from ottla.spark.options import SinkOptions, SourceOptions, value_options
-from ottla.spark.schema import default_schema
-from ottla.spark.shipping import Shipped
+from ottla.spark.options.connector import SinkOptions, SourceOptions, value_options
+from ottla.spark.options.parsing import OptionError, flag, optional
+from ottla.spark.process.shipping import Shipped
+from ottla.spark.source.schema import default_schema
 
 
 class OttlaDataSource(Shipped, DataSource):
@@ -29,36 +29,37 @@ class OttlaDataSource(Shipped, DataSource):
         return "ottla"
 
     def schema(self) -> StructType:
-        """The columns of those who do not choose any.
+        """The columns of a query that has no schema of its own.
 
-        Spark asks before it says whether a stream is wanted, so only the options that columns depend on are parsed.
+        Spark calls this before it says whether a stream is wanted, so only the options are parsed that columns depend
+        on.
         """
         given = {name.lower(): text for name, text in self.options.items()}
         include_headers = optional(given, "includeHeaders", flag) or False
         return default_schema(value_options(given), include_headers=include_headers)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from ottla.spark.batch_reader import BatchReader
+        from ottla.spark.source.batch_reader import KafkaBatchReader
 
-        return BatchReader(SourceOptions.parse(self.options, streaming=False), schema)
+        return KafkaBatchReader(SourceOptions.parse(self.options, streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's name
-        from ottla.spark.stream_reader import StreamReader
+        from ottla.spark.source.stream_reader import KafkaStreamReader
 
-        return StreamReader(SourceOptions.parse(self.options, streaming=True), schema)
+        return KafkaStreamReader(SourceOptions.parse(self.options, streaming=True), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        from ottla.spark.batch_writer import BatchWriter
+        from ottla.spark.sink.writers import KafkaBatchWriter
 
         if overwrite:
             raise OptionError(
                 "Save mode Overwrite not allowed for Kafka: records cannot be replaced. Write with mode('append')"
             )
-        return BatchWriter(SinkOptions.parse(self.options), schema)
+        return KafkaBatchWriter(SinkOptions.parse(self.options), schema)
 
     def streamWriter(  # noqa: N802  Spark's name
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamArrowWriter:
-        from ottla.spark.stream_writer import StreamWriter
+        from ottla.spark.sink.writers import KafkaStreamWriter
 
-        return StreamWriter(SinkOptions.parse(self.options), schema)
+        return KafkaStreamWriter(SinkOptions.parse(self.options), schema)

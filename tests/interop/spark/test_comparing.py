@@ -48,10 +48,10 @@ def test_what_surrounds_an_error_is_not_what_it_says() -> None:
     of_python = """[STREAM_FAILED] Failed: Traceback (most recent call last):
   File "options.py", line 7, in minPartitions
     raise OptionError(option)
-ottla.spark.option_values.OptionError: it must be positive
+ottla.spark.options.parsing.OptionError: it must be positive
 === Streaming Query ===
 Logical Plan: topic#1"""
-    assert said(of_python) == "ottla.spark.option_values.OptionError: it must be positive\n"
+    assert said(of_python) == "ottla.spark.options.parsing.OptionError: it must be positive\n"
     of_the_jvm = (
         "IllegalStateException: lost\n\tat org.apache.spark.Topic.read(Topic.scala:1)\nCaused by: X: gone"
     )

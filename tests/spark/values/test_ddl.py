@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as t
 
-from ottla.spark.option_values import OptionError
+from ottla.spark.options.parsing import OptionError
 from ottla.spark.values.ddl import parse_schema
 
 SCHEMAS = [

@@ -7,7 +7,7 @@ import pickle
 import pytest
 from pyspark.sql import types as t
 
-from ottla.spark.option_values import OptionError
+from ottla.spark.options.parsing import OptionError
 from ottla.spark.values import ValueOptions
 
 SCHEMA = "id bigint, customer string"

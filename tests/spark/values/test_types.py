@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import types as t
 
 from ottla._native.json_columns import read_json
-from ottla.spark.option_values import OptionError
+from ottla.spark.options.parsing import OptionError
 from ottla.spark.values.types import SUPPORTED, arrow_schema, check, nullable
 
 EVERY_TYPE = t.StructType(

@@ -13,8 +13,8 @@ are taken), its conversions, its limits on nesting and digits. Where this differ
 
 from __future__ import annotations
 
-from ottla.spark.values.decoders import Decoder, decoder
+from ottla.spark.values.decoders import ValueDecoder, decoder
 from ottla.spark.values.malformed import MalformedValueError, Where
 from ottla.spark.values.options import KAFKA_COLUMNS, ValueOptions
 
-__all__ = ["KAFKA_COLUMNS", "Decoder", "MalformedValueError", "ValueOptions", "Where", "decoder"]
+__all__ = ["KAFKA_COLUMNS", "MalformedValueError", "ValueDecoder", "ValueOptions", "Where", "decoder"]

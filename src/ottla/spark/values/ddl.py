@@ -1,10 +1,10 @@
 """Schemas in Spark's DDL (`id bigint, at timestamp`) or JSON, read without a Spark session.
 
-A data source is planned in a worker that has no session to ask, so PySpark's own parser is out of reach there. What
-this reads is the part of the language that types of values need: primitive types and their aliases, decimal, array,
+A data source is planned in a worker that has no session, so PySpark's own parser is out of reach there. What this
+reads is as much of the language as types of values need: primitive types and their aliases, decimal, array,
 map, struct, names in backticks, NOT NULL and COMMENT. Which types a value may have is known to `types`.
 
-Invariant: a text is read whole or refused with the place where it stops to make sense.
+Invariant: a text is read whole or refused with the character at which it stops to make sense.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import re
 from pyspark.errors import PySparkException
 from pyspark.sql import types as t
 
-from ottla.spark.option_values import OptionError
+from ottla.spark.options.parsing import OptionError
 
 _PRIMITIVES: dict[str, t.DataType] = {
     "boolean": t.BooleanType(),

@@ -12,16 +12,16 @@ from ottla.spark.values.malformed import Malformed, Where, failure, raw_bytes
 from ottla.spark.values.options import ValueOptions
 from ottla.spark.values.types import arrow_schema
 
-Columns = dict[str, pa.Array]
+Arrays = dict[str, pa.Array]
 
 
-class Decoder(Protocol):
+class ValueDecoder(Protocol):
     """From an array of binary: the columns that were wanted, in their order, and which rows to keep (None: all)."""
 
     def __call__(self, values: pa.Array, where: Where) -> tuple[list[pa.Array], pa.BooleanArray | None]: ...
 
 
-def decoder(options: ValueOptions, wanted: Sequence[str]) -> Decoder:
+def decoder(options: ValueOptions, wanted: Sequence[str]) -> ValueDecoder:
     """What decodes values into those of `options.fields()` that are wanted.
 
     A value is malformed where a wanted column cannot be read; what stands in others is checked for syntax only.
@@ -31,7 +31,7 @@ def decoder(options: ValueOptions, wanted: Sequence[str]) -> Decoder:
 
 
 class _Reader(Protocol):
-    def read(self, values: pa.Array) -> tuple[Columns, Malformed | None]: ...
+    def read(self, values: pa.Array) -> tuple[Arrays, Malformed | None]: ...
 
 
 class _Decoder:
@@ -62,7 +62,7 @@ class _JsonReader:
             fields = [field for field in fields if field.name in wanted]
         self._schema = arrow_schema(fields)
 
-    def read(self, values: pa.Array) -> tuple[Columns, Malformed | None]:
+    def read(self, values: pa.Array) -> tuple[Arrays, Malformed | None]:
         found = read_json(self._schema, values)
         structs = pa.array(found)
         malformed = None
@@ -81,13 +81,13 @@ def _booleans(bits: bytes, length: int) -> pa.BooleanArray:
 class _StringReader:
     """Strings are the bytes themselves, once they are known to be UTF-8."""
 
-    def read(self, values: pa.Array) -> tuple[Columns, Malformed | None]:
+    def read(self, values: pa.Array) -> tuple[Arrays, Malformed | None]:
         try:
             return {"value": values.cast(pa.string())}, None
         except pa.ArrowInvalid:
             return self._read_each(values)
 
-    def _read_each(self, values: pa.Array) -> tuple[Columns, Malformed | None]:
+    def _read_each(self, values: pa.Array) -> tuple[Arrays, Malformed | None]:
         texts: list[str | None] = []
         wrong: list[bool] = []
         problems: list[str] = []

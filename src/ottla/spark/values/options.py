@@ -1,4 +1,4 @@
-"""The options `value.*`: what they may be, what columns come out of them, and whether these have a place.
+"""The options `value.*`: what they may be, what columns come out of them, and whether their names are free.
 
 Parsed and checked on the driver, carried to the executors in the reader. Decoding is in `decoders`.
 """
@@ -12,11 +12,11 @@ from typing import Final, Literal
 
 from pyspark.sql import types as t
 
-from ottla.spark.option_values import OptionError, flag, refused
+from ottla.spark.options.parsing import OptionError, flag, refused
 from ottla.spark.values.ddl import parse_schema
 from ottla.spark.values.types import check, nullable
 
-Format = Literal["json", "string"]
+ValueFormat = Literal["json", "string"]
 WhenMalformed = Literal["fail", "drop", "column"]
 
 KAFKA_COLUMNS: Final = ("key", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
@@ -29,7 +29,7 @@ _OTHERS: Final = ("value.schema", "value.malformed", "value.malformed.column", "
 class ValueOptions:
     """How values become columns. `schema` is None for strings, and for JSON until `bound_to` says it."""
 
-    format: Format
+    format: ValueFormat
     schema: t.StructType | None = None
     malformed: WhenMalformed = "fail"
     malformed_column: str = _DEFAULT_COLUMN
@@ -143,7 +143,7 @@ class ValueOptions:
             self._check_names()
 
     def _check_names(self) -> None:
-        """Spark tells columns apart by their names without regard to case, as it does by default."""
+        """Names that differ only in case are the same column to Spark, as they are by default."""
         names = [field.name for field in self._value_fields()]
         clashes = [name for name in names if name.lower() in _KAFKA_NAMES]
         if clashes:
@@ -159,7 +159,7 @@ class ValueOptions:
             )
 
 
-def _format(text: str) -> Format:
+def _format(text: str) -> ValueFormat:
     match text.strip().lower():
         case "json":
             return "json"

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import types as t
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from ottla.spark.option_values import OptionError
+from ottla.spark.options.parsing import OptionError
 
 _LEAVES = (
     t.BooleanType,
@@ -28,7 +28,7 @@ SUPPORTED = (
     "boolean, tinyint, smallint, int, bigint, float, double, decimal, string, binary, date, timestamp, "
     "timestamp_ntz, array<...>, map<string, ...>, struct<...>"
 )
-# What the native reader takes; Spark's own limit is beyond what anybody writes.
+# What the native reader takes; Spark's own limit is beyond what users write.
 _MOST_NESTING = 32
 _MOST_DIGITS = 38
 

@@ -1,0 +1,8 @@
+"""Writing: `df.write` and `df.writeStream`.
+
+| file | subject |
+| --- | --- |
+| writers.py | what Spark calls, on the driver and in tasks |
+| columns.py | which columns make a record, and of which types |
+| row_sender.py | in a task: rows to Kafka, their receipts, and what the driver gets to know |
+"""

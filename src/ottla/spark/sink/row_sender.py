@@ -1,0 +1,218 @@
+"""Rows of a task on their way to Kafka, in the Python worker of an executor.
+
+Batches go to the producer as whole columns, which blocks while its buffer is full; their receipts are looked at with
+every batch, so that a send that failed ends the task then and not after the last row. At the end everything is waited
+for. Which columns make a record is in `columns`.
+
+Here too: SentRows, which a task that has written sends to the driver, and how the driver sums it up in its log.
+
+Invariant: when `send_rows` returns, every row is acknowledged. When it raises, nothing of this attempt is left in the
+client that the next task finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final
+
+import pyarrow
+from pyspark.sql.datasource import WriterCommitMessage
+
+from ottla.client.blocking.client import Client
+from ottla.client.produce.batch_delivery import BatchDelivery, PartlySentError
+from ottla.errors import DeliveryTimeoutError, KafkaError
+from ottla.spark.options.client import partitioner, sink_config
+from ottla.spark.options.connector import SinkOptions
+from ottla.spark.process import clients
+from ottla.spark.sink.columns import SinkColumns
+
+_LOOK_EVERY: Final = 1.0
+"""Seconds: while one receipt is waited for, another may have failed."""
+
+_MOST_NAMES: Final = 5
+"""Topics that a log line or an error names."""
+
+
+class SendError(KafkaError):
+    """Rows of a task were not stored, or not certainly; the first error is the cause."""
+
+
+def send_rows(batches: Iterator[pyarrow.RecordBatch], options: SinkOptions, columns: SinkColumns) -> SentRows:
+    """Sends all rows and waits until they are stored; a task without rows makes no client."""
+    config, chosen = sink_config(options.kafka), partitioner(options.kafka)
+    sender: _Sender | None = None
+    try:
+        for batch in batches:
+            if batch.num_rows == 0:
+                continue
+            if sender is None:
+                sender = _Sender(clients.client(config, chosen), columns)
+            sender.send(batch)
+        return SentRows({}) if sender is None else sender.finish()
+    except BaseException:
+        if sender is not None:
+            sender.give_up()
+            clients.discard(config, chosen)
+        raise
+
+
+class _Sender:
+    """The rows of one task, and the receipts that are open."""
+
+    def __init__(self, client: Client, columns: SinkColumns) -> None:
+        self._client = client
+        self._columns = columns
+        self._open = Receipts()
+        self._sent: dict[str, Sent] = {}
+
+    def send(self, batch: pyarrow.RecordBatch) -> None:
+        """Hands the rows over; blocks while there is no room for them."""
+        tables = self._columns.by_topic(batch)
+        try:
+            self._open.add(self._client.produce_batches(tables).values())
+        except (KafkaError, ValueError) as error:
+            if isinstance(error, PartlySentError):
+                self._open.add(error.sent.values())
+            # What was sent before may be what is wrong: the first error is the one that the task reports.
+            self._check()
+            raise SendError(
+                f"{batch.num_rows} rows cannot be sent to {named(tables)}: {_reason(error)}"
+            ) from error
+        for topic, records in tables.items():
+            self._sent[topic] = self._sent.get(topic, Sent()) + Sent(records.num_rows, records.nbytes)
+        self._check()
+
+    def finish(self) -> SentRows:
+        """Waits for everything."""
+        patience = self._client.config.delivery_timeout_ms / 1000
+        give_up_at = monotonic() + patience
+        while self._open:
+            if self._wait(self._open.oldest):
+                give_up_at = monotonic() + patience
+            self._check()
+            if self._open and monotonic() > give_up_at:
+                raise self._failure(self._open.oldest.topic, _silence(patience))
+        return SentRows(self._sent)
+
+    def _wait(self, delivery: BatchDelivery) -> bool:
+        """Until it is done, or for a moment; whether it is."""
+        with suppress(KafkaError, TimeoutError):
+            delivery.result(timeout=_LOOK_EVERY)
+        return delivery.done()
+
+    def _check(self) -> None:
+        """Raises if any receipt has an error."""
+        failed = self._open.first_failed()
+        if failed is not None and failed.error is not None:
+            raise self._failure(failed.topic, failed.error)
+
+    def _failure(self, topic: str, error: BaseException) -> SendError:
+        failure = SendError(
+            f"rows could not be written to topic {topic}: {_reason(error)}. Of {self._open.rows} rows of this task "
+            "it is not certain whether they are stored, others are; if Spark tries the task again, it sends all of "
+            "them again"
+        )
+        failure.__cause__ = error
+        return failure
+
+    def give_up(self) -> None:
+        """What is certainly not stored must not go out any more: the attempt that comes next sends it again."""
+        with suppress(KafkaError):
+            self._client.abort_buffered()
+
+
+def _silence(seconds: float) -> DeliveryTimeoutError:
+    """The client goes on until the outcome is known; a task, which Spark tries again, must not wait for that."""
+    return DeliveryTimeoutError(
+        f"no broker has told for {seconds:g} seconds whether they are stored; kafka.delivery.timeout.ms says how "
+        "long to wait",
+        may_be_stored=True,
+    )
+
+
+def _reason(error: BaseException) -> str:
+    """With its notes, which say of which topic it is, and the option's name as it is in Spark."""
+    cause = error.__cause__ if isinstance(error, PartlySentError) else error
+    limit = getattr(cause, "limit", None)
+    option = [f"the option for that is kafka.{limit.replace('_', '.')}"] if isinstance(limit, str) else []
+    return "; ".join([str(error), *getattr(cause, "__notes__", ()), *option])
+
+
+class Receipts:
+    """What a task has handed over and does not know to be stored yet, in the order in which it was handed over.
+
+    A receipt is completed by the thread that runs the client's loop, while the task looks at it here. So `done` is
+    read before `error`: the other way round, a failure that comes in between would be forgotten.
+
+    Invariants: one that failed is never forgotten; those that are stored are, wherever they stand, so that a
+    partition that hangs does not let them pile up.
+    """
+
+    def __init__(self) -> None:
+        self._open: list[BatchDelivery] = []
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def oldest(self) -> BatchDelivery:
+        return self._open[0]
+
+    @property
+    def rows(self) -> int:
+        return sum(delivery.count for delivery in self._open)
+
+    def add(self, deliveries: Iterable[BatchDelivery]) -> None:
+        self._open.extend(deliveries)
+
+    def first_failed(self) -> BatchDelivery | None:
+        """Forgets those that are stored; one that has an error, if there is any."""
+        still_open = []
+        for delivery in self._open:
+            is_done = delivery.done()
+            if delivery.error is not None:
+                return delivery
+            if not is_done:
+                still_open.append(delivery)
+        self._open = still_open
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Rows and the bytes of their columns."""
+
+    rows: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Sent) -> Sent:
+        return Sent(self.rows + other.rows, self.bytes + other.bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class SentRows(WriterCommitMessage):
+    """What one task has stored, by topic."""
+
+    by_topic: Mapping[str, Sent]
+
+
+def summary(messages: Iterable[WriterCommitMessage | None]) -> str:
+    """Such as "1200 rows (96 kB) to orders"; a failed task has no message."""
+    by_topic: dict[str, Sent] = {}
+    for message in messages:
+        if isinstance(message, SentRows):
+            for topic, sent in message.by_topic.items():
+                by_topic[topic] = by_topic.get(topic, Sent()) + sent
+    total = sum(by_topic.values(), Sent())
+    return f"{total.rows} rows ({total.bytes} bytes) to {named(by_topic)}"
+
+
+def named(topics: Collection[str]) -> str:
+    """Such as "orders, payments and 17 more topics": there may be thousands."""
+    if not topics:
+        return "no topic"
+    first = ", ".join(sorted(topics)[:_MOST_NAMES])
+    return first if len(topics) <= _MOST_NAMES else f"{first} and {len(topics) - _MOST_NAMES} more topics"

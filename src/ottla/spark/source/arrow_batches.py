@@ -1,0 +1,75 @@
+"""Records to Arrow batches with exactly the schema that Spark expects, in a task.
+
+Kafka's columns are gathered natively, only those that are wanted, straight into the layout that Spark takes: nothing
+is cast or copied afterwards. Columns of the value go through their decoder (`values`); rows that it drops are dropped
+from all columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+
+from ottla.spark.source.schema import SourceColumns
+
+if TYPE_CHECKING:
+    from ottla.spark.values import ValueOptions
+    from ottla.wire.records import Records
+
+MakeBatch: TypeAlias = Callable[["Records", int, int], pa.RecordBatch]
+"""(records, first, count): these rows as a batch; fewer, where values are dropped."""
+
+
+def batch_maker(columns: SourceColumns) -> MakeBatch:
+    """What a task calls for each piece that it has fetched."""
+    if columns.value is not None:
+        return _Decoding(columns, columns.value)
+    gather = _Gathering(tuple(name for name in columns.kafka if name is not None))
+    return gather if columns.names == columns.kafka else _Renaming(gather, columns.names)
+
+
+class _Gathering:
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+
+    def __call__(self, records: Records, first: int, count: int) -> pa.RecordBatch:
+        return pa.record_batch(
+            records.columns(timestamp_unit="us", names=self._names, nullable=True, first=first, count=count)
+        )
+
+
+class _Renaming:
+    """For a schema that spells Kafka's names in its own way."""
+
+    def __init__(self, gather: _Gathering, names: tuple[str, ...]) -> None:
+        self._gather = gather
+        self._names = list(names)
+
+    def __call__(self, records: Records, first: int, count: int) -> pa.RecordBatch:
+        return self._gather(records, first, count).rename_columns(self._names)
+
+
+class _Decoding:
+    """Some columns come out of the value."""
+
+    def __init__(self, columns: SourceColumns, value: ValueOptions) -> None:
+        from ottla.spark.values import Where, decoder
+
+        self._where = Where
+        self._names = list(columns.names)
+        self._kafka = columns.kafka
+        self._decode = decoder(value, columns.decoded)
+        # The offset is for errors: they say where the value lies that cannot be decoded.
+        wanted = [name for name in columns.kafka if name is not None]
+        self._gather = _Gathering(tuple(dict.fromkeys([*wanted, "value", "offset"])))
+
+    def __call__(self, records: Records, first: int, count: int) -> pa.RecordBatch:
+        raw = self._gather(records, first, count)
+        where = self._where(records.topic, records.partition, raw.column("offset"))
+        decoded, keep = self._decode(raw.column("value"), where)
+        rest = iter(decoded)
+        arrays = [next(rest) if name is None else raw.column(name) for name in self._kafka]
+        batch = pa.RecordBatch.from_arrays(arrays, names=self._names)
+        return batch if keep is None else batch.filter(keep)
