@@ -10,12 +10,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-import ottla.cli.broker
 import ottla.cli.consume
 import ottla.cli.produce
 import ottla.cli.topic
-from ottla.cli.failures import sentence
 from ottla.cli.options import wants_traceback
+from ottla.cli.output import error_line
 from ottla.errors import ConfigurationError, KafkaError
 
 _HELP = """Kafka from a shell: a cluster to try things on, records in and out, topics.
@@ -39,7 +38,7 @@ class Commands(TyperGroup):
         except (KafkaError, OSError, ValueError) as error:
             if wants_traceback(ctx):
                 traceback.print_exception(error)
-            typer.echo(f"ottla: {sentence(error)}", err=True)
+            typer.echo(f"ottla: {error_line(error)}", err=True)
             # A mistake in the command, as those that typer finds itself, or a failure.
             raise typer.Exit(2 if isinstance(error, ConfigurationError) else 1) from error
 
@@ -53,13 +52,20 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-app.command(
-    "broker",
+
+
+@app.command(
     help="Run a cluster in memory until Ctrl-C, for tests and local work.",
-    # Its options are those of `python -m ottla.broker`, which has its own help.
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     add_help_option=False,
-)(ottla.cli.broker.broker)
+)
+def broker(ctx: typer.Context) -> None:
+    """The embedded cluster by itself. Its options and its help are those of `python -m ottla.broker`."""
+    from ottla.broker.__main__ import main
+
+    raise typer.Exit(main(ctx.args, program="ottla broker"))
+
+
 app.command("produce")(ottla.cli.produce.produce)
 app.command("consume")(ottla.cli.consume.consume)
 app.add_typer(ottla.cli.topic.app, name="topic")

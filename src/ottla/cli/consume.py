@@ -1,4 +1,7 @@
-"""`ottla consume`: topics to standard output, as they are written or up to a place."""
+"""`ottla consume`: topics to standard output, from an offset or a time on, for good or up to another.
+
+Here too: what may stand behind `--from` and `--until`. How records are written is in `record_formats`.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,15 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Final
 
 import typer
 
-from ottla.cli.failures import unknown_topic
 from ottla.cli.options import Bootstrap, ConfigFile, Debug, Options, connect
-from ottla.cli.outgoing import Render, renderer
-from ottla.cli.places import parse_start, parse_stop
-from ottla.errors import KafkaError
+from ottla.cli.output import unknown_topic
+from ottla.cli.record_formats import Render, renderer
+from ottla.errors import ConfigurationError, KafkaError
 
 if TYPE_CHECKING:
     from ottla.client.blocking.client import Client
@@ -27,6 +29,16 @@ _INTERRUPTED: Final = 130
 _POLL_RECORDS: Final = 2_000
 # Reading a topic must not create it: a misspelt name would be silence instead of an error.
 _OWN: Final = {"allow.auto.create.topics": "false"}
+
+OffsetArgument = str | int | datetime
+"""What --from and --until say, as the client takes it."""
+
+_AGO: Final = re.compile(r"-(\d+)([smhd])")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_FORMS: Final = (
+    "an offset such as 42, a time such as 2026-05-01T12:00 or @1777636800000 (milliseconds), or how long ago, "
+    "such as -30m or -2h (s, m, h, d)"
+)
 
 
 def consume(
@@ -129,14 +141,14 @@ def _existing(
 
 
 def _write(consumer: Consumer, render: Render, output: BinaryIO, count: int | None, *, bounded: bool) -> None:
-    """Writes until the end, the count, Ctrl-C, or until nobody reads what is written."""
+    """Writes until the end, the count, Ctrl-C, or until the reader of the pipe is gone."""
     try:
         _copy(consumer, render, output, count)
     except BrokenPipeError:
         # `| head` has enough. Python would flush once more as it exits, and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), output.fileno())
     except KeyboardInterrupt:
-        # To someone who follows a topic, Ctrl-C is how it ends and no failure.
+        # To a user who follows a topic, Ctrl-C is how it ends and no failure.
         raise typer.Exit(_INTERRUPTED if bounded else 0) from None
 
 
@@ -147,7 +159,45 @@ def _copy(consumer: Consumer, render: Render, output: BinaryIO, count: int | Non
         if not records:
             return
         output.write(b"".join([render(record) for record in records]))
-        # Whoever waits for a record sees it now; a poll that brings many flushes once for all of them.
+        # A user who waits for a record sees it now; a poll that brings many flushes once for all of them.
         output.flush()
         if left is not None:
             left -= len(records)
+
+
+# --from and --until
+
+
+class OffsetArgumentError(ConfigurationError):
+    """A --from or --until that cannot be understood; the message lists the forms."""
+
+
+def parse_start(text: str, now: datetime) -> OffsetArgument:
+    """Where to begin: "earliest", "latest", an offset or a time."""
+    if text in ("earliest", "beginning", "start"):
+        return "earliest"
+    if text in ("latest", "end"):
+        return "latest"
+    return _offset_or_time(text, now, f"--from {text}: expected earliest, latest, {_FORMS}")
+
+
+def parse_stop(text: str, now: datetime) -> OffsetArgument:
+    """Where to end: "latest" (what is the end now), an offset or a time; that itself is no longer read."""
+    if text in ("latest", "end"):
+        return "latest"
+    return _offset_or_time(text, now, f"--until {text}: expected end, {_FORMS}")
+
+
+def _offset_or_time(text: str, now: datetime, complaint: str) -> OffsetArgument:
+    if text.isdecimal():
+        return int(text)
+    try:
+        if text.startswith("@"):
+            return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=int(text[1:]))
+        if ago := _AGO.fullmatch(text):
+            return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        found = datetime.fromisoformat(text)
+    except (ValueError, OverflowError) as error:
+        raise OffsetArgumentError(complaint) from error
+    # Without a zone it is the time on the wall.
+    return found if found.tzinfo is not None else found.astimezone()

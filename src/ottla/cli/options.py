@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 BOOTSTRAP: Final = "localhost:9092"
 _DEBUG: Final = "ottla.debug"
-# A person waits: that no broker answers should be known sooner than after the minutes that a program has.
+# A person waits: that no broker responds should be known sooner than after the minutes that a program has.
 _REACH_SECONDS: Final = 10.0
 
 
@@ -60,7 +60,7 @@ Debug = Annotated[
 
 
 def pair(text: str, option: str, separator: str = "=") -> tuple[str, str]:
-    """`name=value` in its two parts."""
+    """`name=value` as a pair."""
     name, found, value = text.partition(separator)
     if not name or not found:
         raise typer.BadParameter(f"{text!r}: expected NAME{separator}VALUE", param_hint=option)
@@ -74,7 +74,7 @@ def client_config(
     own: Mapping[str, str],
     environment: Mapping[str, str],
 ) -> ClientConfig:
-    """The client's options from all the places that may set one."""
+    """The client's options from everything that may set one."""
     from ottla.config import ClientConfig
     from ottla.config.properties import read_properties
 
@@ -97,8 +97,8 @@ def connect(
     debug: bool,
     own: Mapping[str, str] | None = None,
 ) -> Iterator[Client]:
-    """A client for one command, whose cluster answers."""
-    from ottla.client.blocking.client import Client
+    """A client for one command, whose cluster responds."""
+    from ottla.client.blocking import Client
 
     _set_up_logging(debug)
     with Client(config=client_config(bootstrap, file, options, own or {}, os.environ)) as kafka:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, Final, Literal
 
 import typer
 
-from ottla.cli.failures import sentence, unknown_topic
-from ottla.cli.incoming import Incoming, InputError, Reading
 from ottla.cli.options import Bootstrap, ConfigFile, Debug, Options, connect, pair
+from ottla.cli.output import error_line, unknown_topic
+from ottla.cli.record_formats import InputError, InputReader, InputRecord
 from ottla.errors import DeliveryError, KafkaError, UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def produce(
         raise typer.BadParameter("--key is for every record, --key-separator for each: give one of them")
     if values and file is not None:
         raise typer.BadParameter("records are in --file or on the command line, not both")
-    reading = Reading(
+    reader = InputReader(
         format,
         None if key is None else key.encode(),
         None if key_separator is None else _separator(key_separator),
@@ -105,7 +105,7 @@ def produce(
         connect(bootstrap, config, option, debug=debug, own=own) as kafka,
         _input(values, file) as source,
     ):
-        records = reading.arguments(values) if values else reading.file(source)
+        records = reader.arguments(values) if values else reader.file(source)
         run = Run(kafka, topic, quiet=quiet)
         raise typer.Exit(run.produce(records))
 
@@ -136,16 +136,16 @@ class Run:
         self._topic = topic
         self._quiet = quiet
         self._progress = sys.stderr.isatty() and not quiet
-        self._told_at = self._began = time.monotonic()
+        self._shown_at = self._began = time.monotonic()
         self._refused = 0
         """Records that were never handed over."""
-        # Written by whoever runs the client's loop, read here.
+        # Written by the thread that runs the client's loop, read here.
         self._delivered = 0
         self._bytes = 0
         self._given_up = 0
         self._failure: BaseException | None = None
 
-    def produce(self, records: Iterable[Incoming]) -> int:
+    def produce(self, records: Iterable[InputRecord]) -> int:
         """Everything that is read until something fails; the exit code."""
         code = 0
         try:
@@ -158,7 +158,7 @@ class Run:
         self._report()
         return 1 if self._failure is not None else code
 
-    def _send_all(self, records: Iterable[Incoming]) -> None:
+    def _send_all(self, records: Iterable[InputRecord]) -> None:
         try:
             for record in records:
                 self._send(record)
@@ -168,7 +168,7 @@ class Run:
             # It names its line. What was read before is on its way.
             self._failure = error
 
-    def _send(self, record: Incoming) -> None:
+    def _send(self, record: InputRecord) -> None:
         try:
             delivery = self._kafka.produce(
                 self._topic,
@@ -185,7 +185,7 @@ class Run:
         size = len(record.value or b"") + len(record.key or b"")
         delivery.add_done_callback(partial(self._done, record.line, size))
         if self._progress:
-            self._tell_progress()
+            self._show_progress()
 
     def _done(self, line: int, size: int, delivery: Delivery) -> None:
         if delivery.error is None:
@@ -207,17 +207,17 @@ class Run:
             # Counted already, record by record, with the first error.
             assert self._failure is not None
 
-    def _tell_progress(self) -> None:
+    def _show_progress(self) -> None:
         now = time.monotonic()
-        if now - self._told_at >= _PROGRESS_SECONDS:
-            self._told_at = now
+        if now - self._shown_at >= _PROGRESS_SECONDS:
+            self._shown_at = now
             typer.echo(f"\r{self._delivered:,} records, {_size(self._bytes)} ", nl=False, err=True)
 
     def _report(self) -> None:
-        if self._progress and self._told_at != self._began:
+        if self._progress and self._shown_at != self._began:
             typer.echo("\r", nl=False, err=True)
         if self._failure is not None:
-            typer.echo(f"ottla: {sentence(self._explained(self._failure))}", err=True)
+            typer.echo(f"ottla: {error_line(self._explained(self._failure))}", err=True)
         failed = self._refused + self._given_up
         if not self._quiet or failed:
             seconds = time.monotonic() - self._began

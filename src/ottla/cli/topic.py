@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.cli.failures import unknown_topic
 from ottla.cli.options import Bootstrap, ConfigFile, Debug, Options, connect, pair
-from ottla.cli.tables import show
+from ottla.cli.output import show, unknown_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -112,7 +111,7 @@ def _show_partitions(kafka: Client, name: str, as_json: bool) -> None:
 
 
 def _offset(offsets: Mapping[TopicPartition, ListedOffset], name: str, partition: int) -> int | None:
-    """None where there is nobody to say it: a partition without a leader is shown all the same."""
+    """None where no broker knows it: a partition without a leader is shown all the same."""
     from ottla.client.topic_partition import TopicPartition
 
     found = offsets.get(TopicPartition(name, partition))
@@ -245,7 +244,7 @@ def partitions(
 
 
 def check_topics(kafka: Client, names: Iterable[str]) -> None:
-    """Names that do not exist are answered with those that come closest."""
+    """An error for a name that does not exist, with those that come closest."""
     existing = kafka.admin.list_topics(internal=True)
     for name in names:
         if name not in existing:
