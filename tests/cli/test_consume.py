@@ -69,7 +69,7 @@ def test_json_goes_from_one_topic_to_another(stored: Cluster, ottla: Ottla) -> N
         assert copied == original
 
 
-def test_a_misspelt_topic_is_answered_with_the_closest_and_not_created(
+def test_a_misspelt_topic_is_an_error_with_the_closest_and_not_created(
     cluster: Cluster, ottla: Ottla
 ) -> None:
     result = ottla("consume", "ordes", code=1)
@@ -98,7 +98,7 @@ def test_records_are_written_as_they_arrive_until_ctrl_c(stored: Cluster) -> Non
         assert shell.interrupt(process) == (0, b"", b"")
 
 
-def test_ctrl_c_before_the_end_that_was_asked_for_is_a_failure(stored: Cluster) -> None:
+def test_ctrl_c_before_the_end_that_was_given_is_a_failure(stored: Cluster) -> None:
     arguments = ("consume", "orders", "-p", "0", "--from", "earliest", "-n", "100")
     with shell.running(stored.bootstrap, *arguments) as process:
         assert process.stdout is not None

@@ -51,7 +51,7 @@ def test_what_a_command_sets_counts_more_than_a_file_and_less_than_x(file: Path)
     assert config_of(file=file, own={"linger.ms": "4"}, options=["linger.ms=5"])[1] == 5
 
 
-def test_a_misspelt_option_is_answered_with_the_closest() -> None:
+def test_a_misspelt_option_is_an_error_with_the_closest() -> None:
     with pytest.raises(ConfigurationError, match=r"did you mean linger\.ms\?"):
         config_of(options=["linger.mss=3"])
 

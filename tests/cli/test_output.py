@@ -48,7 +48,7 @@ def test_an_error_and_its_notes_are_one_line() -> None:
     assert error_line(error) == "linger.ms is x: expected a number; in client.properties, line 3"
 
 
-def test_a_timeout_is_told_by_the_brokers_that_could_not_be_reached() -> None:
+def test_a_timeout_names_the_brokers_that_could_not_be_reached() -> None:
     error = ApiTimeoutError("listing topics took longer than 10 s")
     error.__cause__ = NoBrokersError("none of localhost:1 could be reached: refused")
     assert error_line(error) == "none of localhost:1 could be reached: refused"
@@ -65,12 +65,12 @@ def test_an_error_without_words_has_its_name() -> None:
     assert error_line(KafkaError()) == "KafkaError"
 
 
-def test_a_misspelt_topic_is_answered_with_the_closest() -> None:
+def test_a_misspelt_topic_is_an_error_with_the_closest() -> None:
     assert (
         str(unknown_topic("order", ["orders", "payments"])) == "there is no topic order: did you mean orders?"
     )
 
 
-def test_a_topic_like_no_other_is_answered_with_how_to_see_them() -> None:
+def test_a_topic_like_no_other_is_an_error_with_how_to_see_them() -> None:
     assert "`ottla topic list`" in str(unknown_topic("zzz", ["orders"]))
     assert "`ottla topic create zzz`" in str(unknown_topic("zzz", []))

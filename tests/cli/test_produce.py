@@ -1,4 +1,4 @@
-"""`ottla produce`: what is read is stored, and what is not stored is told."""
+"""`ottla produce`: what is read is stored, and what is not stored is reported."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_partition_that_does_not_exist_is_an_error(ottla: Ottla) -> None:
     assert "99" in ottla("produce", "orders", "one", "-p", "99", "-X", "max.block.ms=1000", code=1).stderr
 
 
-def test_a_misspelt_topic_is_answered_with_the_closest(ottla: Ottla) -> None:
+def test_a_misspelt_topic_is_an_error_with_the_closest(ottla: Ottla) -> None:
     result = ottla("produce", "order", "one", code=1)
     assert "there is no topic order: did you mean orders?" in result.stderr
 

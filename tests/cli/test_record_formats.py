@@ -26,7 +26,7 @@ def test_each_line_is_a_value_without_its_newline() -> None:
     ]
 
 
-def test_a_separator_divides_at_its_first_place() -> None:
+def test_a_separator_divides_where_it_first_occurs() -> None:
     (record,) = read(InputReader(key_separator=b"::"), b"k::v::w\n")
     assert (record.key, record.value) == (b"k", b"v::w")
 
@@ -79,7 +79,7 @@ def test_json_null_is_a_tombstone_and_headers_may_be_an_object() -> None:
         ('{"value_base64": "?"}', "value_base64 is not base64"),
     ],
 )
-def test_json_that_is_no_record_is_answered_with_what_is_expected(line: str, complaint: str) -> None:
+def test_json_that_is_no_record_is_an_error_with_what_is_expected(line: str, complaint: str) -> None:
     with pytest.raises(InputError) as caught:
         read(InputReader("json"), line.encode())
     assert complaint in str(caught.value)
@@ -134,7 +134,7 @@ def test_a_template_has_the_letters_of_kcat(template: str, written: bytes) -> No
     assert renderer(template)(Example(headers=[("a", b"1"), ("b", None)])) == written
 
 
-def test_null_is_nothing_but_its_length_tells() -> None:
+def test_null_is_nothing_but_has_a_length_of_its_own() -> None:
     assert renderer("[%k][%v] %K %V")(Example(key=None, value=None)) == b"[][] -1 -1\n"
 
 
@@ -151,11 +151,11 @@ def test_json_has_text_as_text_and_other_bytes_as_base64() -> None:
     }
 
 
-def test_a_letter_that_does_not_exist_is_answered_with_all_that_do() -> None:
+def test_a_letter_that_does_not_exist_is_an_error_with_all_that_do() -> None:
     with pytest.raises(TemplateError, match=r"there is no %x\. %t topic; .*%% a percent sign"):
         renderer("%v %x")
 
 
-def test_a_format_that_does_not_exist_is_answered_with_those_that_do() -> None:
+def test_a_format_that_does_not_exist_is_an_error_with_those_that_do() -> None:
     with pytest.raises(TemplateError, match="--format jsn: expected value, raw, json, or a template"):
         renderer("jsn")

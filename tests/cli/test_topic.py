@@ -55,13 +55,13 @@ def test_several_topics_are_created_and_deleted_at_once(ottla: Ottla) -> None:
     assert ottla("topic", "list").stdout == "orders\t3\t2\n"
 
 
-def test_nothing_is_deleted_where_nobody_can_be_asked(ottla: Ottla) -> None:
+def test_nothing_is_deleted_without_a_terminal_to_confirm_on(ottla: Ottla) -> None:
     assert "--yes" in ottla("topic", "delete", "orders", code=2).output
     assert ottla("topic", "list").stdout == "orders\t3\t2\n"
 
 
 @pytest.mark.parametrize(("answer", "left"), [(b"n\n", True), (b"y\n", False)])
-def test_whoever_can_be_asked_decides(cluster: Cluster, ottla: Ottla, answer: bytes, left: bool) -> None:
+def test_the_user_at_the_terminal_decides(cluster: Cluster, ottla: Ottla, answer: bytes, left: bool) -> None:
     with shell.terminal() as (keyboard, terminal):
         with shell.running(cluster.bootstrap, "topic", "delete", "orders", stdin=terminal) as process:
             keyboard.write(answer)

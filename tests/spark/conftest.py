@@ -58,7 +58,8 @@ def no_clients_are_kept() -> Iterator[None]:
     yield
     from ottla.spark.process import clients
 
-    clients.close_all()
+    for config, partitioner in list(clients._clients._kept):
+        clients.discard(config, partitioner)
 
 
 def _quietly(builder: SparkSession.Builder, place: Path) -> SparkSession:

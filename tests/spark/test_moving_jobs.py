@@ -40,7 +40,7 @@ def in_sql(options: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("mode", [None, "error", "errorifexists"])
-def test_a_batch_without_append_mode_is_refused_and_told_to_append(
+def test_a_batch_without_append_mode_is_refused_with_the_advice_to_append(
     spark: SparkSession, servers: dict[str, str], kafka: Cluster, mode: str | None
 ) -> None:
     writer = spark.sql("SELECT 'a' AS value").write.format("ottla").options(topic="copies", **servers)

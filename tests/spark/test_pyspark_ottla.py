@@ -18,10 +18,10 @@ def test_the_source_is_found_under_its_name() -> None:
     assert pyspark_ottla.DefaultSource.name() == "ottla"
 
 
-def test_nothing_is_imported_before_somebody_looks() -> None:
+def test_nothing_is_imported_before_spark_looks() -> None:
     code = "import sys, pyspark_ottla; print([m for m in sys.modules if m.split('.')[0] in ('ottla', 'pyspark')])"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "[]"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def without(module: str, code: str) -> str:
@@ -35,7 +35,7 @@ def test_without_pyspark_there_is_no_source_and_no_error() -> None:
 
 
 @pytest.mark.parametrize("module", ["ottla", "ottla.config", "ottla.spark.options.connector"])
-def test_with_half_an_installation_whoever_asks_for_the_source_is_told_why(module: str) -> None:
+def test_with_half_an_installation_a_job_that_wants_the_source_reads_why(module: str) -> None:
     code = (
         "from pyspark.sql.datasource import DataSource\n"
         "source = pyspark_ottla.DefaultSource\n"

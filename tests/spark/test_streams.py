@@ -133,8 +133,8 @@ def test_available_now_reads_in_limited_batches_to_the_end(kafka: Cluster, start
     _finish(query)
     assert {batch: len(rows) for batch, rows in sink.batches.items()} == {0: 20, 1: 20}
     assert sink.rows == [(0, at) for at in range(30)] + [(1, at) for at in range(10)]
-    told = json.loads(query.recentProgress[0]["sources"][0]["latestOffset"])
-    assert told == {"t": {"0": 30, "1": 10}}
+    latest = json.loads(query.recentProgress[0]["sources"][0]["latestOffset"])
+    assert latest == {"t": {"0": 30, "1": 10}}
 
 
 def test_once_reads_everything_in_one_batch(kafka: Cluster, start: StartQuery) -> None:

@@ -96,7 +96,7 @@ def test_what_only_the_other_side_has_is_not_even_read(
 
 
 @either_side
-def test_a_name_that_nobody_knows_is_logged_with_what_may_be_meant(
+def test_an_unknown_name_is_logged_with_what_may_be_meant(
     config: Config, caplog: pytest.LogCaptureFixture
 ) -> None:
     name = f"request.timeout.{config.__name__}"
@@ -159,7 +159,7 @@ def test_a_request_timeout_that_is_none_is_what_the_refusal_is_about(config: Con
         config({**SERVERS, "request.timeout.ms": patience})
 
 
-def test_a_source_waits_as_long_as_it_is_told() -> None:
+def test_a_source_waits_as_long_as_its_option_says() -> None:
     short = {**SERVERS, "request.timeout.ms": "400"}
     assert source_config({**short, "fetch.max.wait.ms": "300"}).fetch_max_wait_ms == 300
     assert source_config(SERVERS).fetch_max_wait_ms == 500

@@ -171,7 +171,7 @@ def test_kafka_options_are_checked_when_the_query_is_planned() -> None:
         batch(**{"kafka.isolation.level": "READ_COMMITTED"})
 
 
-def test_a_sink_may_be_told_its_topic_and_whether_there_are_headers() -> None:
+def test_a_sink_has_options_for_its_topic_and_for_headers() -> None:
     options = SinkOptions.parse({**KAFKA, "TOPIC": " t ", "includeHeaders": "true", "kafka.linger.ms": "5"})
     assert options == SinkOptions(
         kafka={"bootstrap.servers": "localhost:9092", "linger.ms": "5"}, topic="t", include_headers=True

@@ -108,7 +108,7 @@ def test_what_is_beaten_is_not_even_read() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "1.5", "-1", "1_000", "9" * 30])
-def test_a_time_that_is_none_is_refused_and_told_the_unit(text: str) -> None:
+def test_a_time_that_is_none_is_refused_with_the_unit(text: str) -> None:
     with pytest.raises(OptionError, match=r"Expected a single long value, got .*milliseconds since 1970"):
         start(startingTimestamp=text)
 
@@ -125,7 +125,7 @@ def test_the_strategy_is_taken_in_any_case(text: str, strategy: str) -> None:
     assert no_match_strategy({"startingoffsetsbytimestampstrategy": text}) == strategy
 
 
-def test_the_strategy_is_an_error_unless_told_otherwise() -> None:
+def test_the_strategy_is_an_error_unless_it_is_set() -> None:
     assert no_match_strategy({}) == "error"
     with pytest.raises(
         OptionError, match=r"'startingOffsetsByTimestampStrategy' cannot be ' latest'.*error or latest"
@@ -161,7 +161,7 @@ def test_the_strategy_is_an_error_unless_told_otherwise() -> None:
         ),
     ],
 )
-def test_a_batch_that_cannot_be_is_refused_before_a_broker_is_asked(
+def test_a_batch_that_cannot_be_is_refused_before_any_request(
     first: OffsetOption, last: OffsetOption, refusal: str
 ) -> None:
     with pytest.raises(OptionError, match=refusal):

@@ -15,7 +15,7 @@ def config(kafka: Cluster, **options: str) -> ClientConfig:
     return ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap, **options})
 
 
-def test_whoever_asks_for_the_same_gets_the_same_and_for_something_else_another(kafka: Cluster) -> None:
+def test_one_configuration_has_one_client_and_another_configuration_another(kafka: Cluster) -> None:
     first = clients.client(config(kafka))
     assert clients.client(config(kafka)) is first
     assert clients.client(config(kafka, **{"client.id": "another"})) is not first

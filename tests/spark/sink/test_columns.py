@@ -33,7 +33,7 @@ def test_keys_and_values_are_strings_or_bytes(kind: DataType) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "told"),
+    ("name", "kind", "error"),
     [
         ("value", IntegerType(), r"value .* int\. value must be a\(n\) string or binary"),
         ("value", NullType(), r"value .* void\. value must"),
@@ -58,9 +58,9 @@ def test_keys_and_values_are_strings_or_bytes(kind: DataType) -> None:
         ),
     ],
 )
-def test_a_wrong_type_is_refused_by_name_with_what_is_expected(name: str, kind: DataType, told: str) -> None:
+def test_a_wrong_type_is_refused_by_name_with_what_is_expected(name: str, kind: DataType, error: str) -> None:
     others = [other for other in ("value", "topic") if other != name]
-    with pytest.raises(SinkColumnError, match=told):
+    with pytest.raises(SinkColumnError, match=error):
         SinkColumns.of(schema_of(*others, **{name: kind}), None)
 
 

@@ -50,7 +50,7 @@ def test_one_that_stays_open_does_not_keep_those_behind_it() -> None:
     assert receipts.oldest is open_one
 
 
-def test_the_first_failure_is_told_also_behind_open_ones() -> None:
+def test_the_first_failure_is_found_also_behind_open_ones() -> None:
     failed = BatchDelivery("orders")
     fail(failed)
     receipts = Receipts()

@@ -190,7 +190,7 @@ class BreaksOff:
         (InvalidRecordError("refused"), r"could not be written to topic orders: .*refused"),
     ],
 )
-def test_rows_that_break_off_in_the_middle_are_told_with_what_was_sent_and_what_became_of_it(
+def test_rows_that_break_off_in_the_middle_are_reported_with_what_was_sent_and_what_became_of_it(
     kafka: Cluster, fate: BaseException | None, message: str
 ) -> None:
     sender = _Sender(BreaksOff(fate), SinkColumns.of(schema_of("value"), "orders"))  # type: ignore[arg-type]
@@ -241,7 +241,7 @@ def test_after_a_failure_nothing_of_the_attempt_is_sent_any_more(kafka: Cluster)
 
 
 @one_topic
-def test_a_task_that_fails_does_not_wait_for_brokers_that_do_not_answer(kafka: Cluster) -> None:
+def test_a_task_that_fails_does_not_wait_for_brokers_that_do_not_respond(kafka: Cluster) -> None:
     send(kafka, [rows(value=[b"known"])], "orders")
     fault = kafka.faults.add("Produce", action=delay(60))
 
@@ -257,7 +257,7 @@ def test_a_task_that_fails_does_not_wait_for_brokers_that_do_not_answer(kafka: C
 
 
 @one_topic
-def test_a_lost_answer_does_not_store_rows_twice(kafka: Cluster) -> None:
+def test_a_lost_response_does_not_store_rows_twice(kafka: Cluster) -> None:
     send(kafka, [rows(value=[b"known"])], "orders")
     kafka.faults.add("Produce", when="after_append", action=drop, count=2)
     kafka.faults.add("Produce", when="before_append", action=drop, count=1)
@@ -287,7 +287,7 @@ def test_a_slow_broker_holds_rows_back_and_loses_none(kafka: Cluster) -> None:
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 @one_topic
-def test_rows_are_compressed_as_asked(kafka: Cluster, codec: str) -> None:
+def test_rows_are_compressed_as_the_option_says(kafka: Cluster, codec: str) -> None:
     send(kafka, [rows(value=[bytes(1000)] * 20)], "orders", compression_type=codec)
     assert values(kafka, "orders") == [bytes(1000)] * 20
     clients.discard(sink_config(sink_options(kafka, compression_type=codec).kafka))

@@ -74,7 +74,7 @@ def test_no_rows_need_no_kafka(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "options", "told"),
+    ("query", "options", "message"),
     [
         (
             "select 1 as value",
@@ -85,12 +85,12 @@ def test_no_rows_need_no_kafka(spark: SparkSession) -> None:
         ("select 'v' as value", {}, "topic option required when no 'topic' attribute is present"),
     ],
 )
-def test_wrong_columns_are_told_on_the_driver(
-    spark: SparkSession, save: Save, query: str, options: dict[str, str], told: str
+def test_wrong_columns_are_an_error_on_the_driver(
+    spark: SparkSession, save: Save, query: str, options: dict[str, str], message: str
 ) -> None:
     with pytest.raises(AnalysisException) as raised:
         save(spark.sql(query), **options)
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_overwrite_is_refused(spark: SparkSession, save: Save) -> None:

@@ -174,7 +174,9 @@ def test_a_topic_that_is_created_between_two_attempts_is_found(kafka: Cluster, m
 
 
 @pytest.mark.usefixtures("topic")
-def test_a_partition_that_seems_to_have_lost_records_is_asked_again(kafka: Cluster, make: MakeReader) -> None:
+def test_a_partition_that_seems_to_have_lost_records_is_requested_again(
+    kafka: Cluster, make: MakeReader
+) -> None:
     sleeps = Sleeps(lambda: kafka.seed("t", [b"4", b"5"]))
     assert make(sleep=sleeps).latest({T0: 5, T1: 1}) == {T0: 5, T1: 1}
     assert sleeps == [1.0]
@@ -253,8 +255,8 @@ def test_what_will_not_pass_is_not_tried_again(kafka: Cluster, make: MakeReader)
     assert sleeps == []
 
 
-@pytest.mark.parametrize("ask", ["partitions", "start", "start_and_end"])
-def test_a_cluster_that_does_not_answer_is_told_in_one_timeout(ask: str) -> None:
+@pytest.mark.parametrize("call", ["start", "start_and_end"])
+def test_a_cluster_that_does_not_respond_is_reported_in_one_timeout(call: str) -> None:
     options = {
         "kafka.bootstrap.servers": "127.0.0.1:1",
         "kafka.default.api.timeout.ms": "200",
@@ -265,14 +267,14 @@ def test_a_cluster_that_does_not_answer_is_told_in_one_timeout(ask: str) -> None
     reader = OffsetReader(SourceOptions.parse(options, streaming=False), sleep=sleeps)
     # On a busy machine not even the first connection is refused by then: the note names the address in any case.
     with pytest.raises(ApiTimeoutError, match=r"within 0\.\d+ s ") as caught:
-        getattr(reader, ask)()
+        getattr(reader, call)()
     assert sleeps == []
     assert "kafka.bootstrap.servers=127.0.0.1:1" in "".join(caught.value.__notes__)
     reader.close()
 
 
 @pytest.mark.usefixtures("topic")
-def test_all_questions_of_a_plan_share_one_timeout(kafka: Cluster) -> None:
+def test_all_requests_of_a_plan_share_one_timeout(kafka: Cluster) -> None:
     options = {
         "kafka.bootstrap.servers": kafka.bootstrap,
         "kafka.default.api.timeout.ms": "60000",
@@ -282,7 +284,7 @@ def test_all_questions_of_a_plan_share_one_timeout(kafka: Cluster) -> None:
 
     def clock() -> float:
         nonlocal now
-        now += 25.0  # each question takes so long
+        now += 25.0  # each request takes so long
         return now
 
     reader = OffsetReader(SourceOptions.parse(options, streaming=False), clock=clock, sleep=Sleeps())

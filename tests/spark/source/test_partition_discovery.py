@@ -48,7 +48,7 @@ def test_topics_and_patterns_and_partitions_are_found(
     assert discover(client, topics).all_there() == expected
 
 
-def test_missing_topics_are_told_apart_from_those_that_are_there(client: ottla.Client) -> None:
+def test_missing_topics_are_separate_from_those_that_are_there(client: ottla.Client) -> None:
     found = discover(client, Topics(subscribe=("orders", "ordres")))
     assert found.partitions == ORDERS
     assert found.missing == {"ordres"}

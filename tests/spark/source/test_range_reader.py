@@ -1,4 +1,4 @@
-"""Ranges are read whole, once and in order; what is lost is told, and what is merely not there is not a loss."""
+"""Ranges are read whole, once and in order; what is lost is reported, and what is merely not there is not a loss."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_behind_a_truncation_what_is_left_is_read_if_data_may_be_lost(kafka: Clu
     assert (range_.position, range_.end) == (3, 5)
 
 
-def test_an_answer_that_takes_its_time_is_waited_for_and_not_asked_for_again(
+def test_a_slow_response_is_waited_for_and_not_requested_again(
     kafka: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(range_reader, "_LOOK_AFTER", 0.1)

@@ -54,13 +54,13 @@ def test_a_schema_may_have_fewer_columns_in_any_order_and_headers_without_an_opt
     assert pickle.loads(pickle.dumps(columns)) == columns
 
 
-def test_names_are_told_apart_as_spark_does_without_regard_to_case() -> None:
+def test_names_are_compared_as_in_spark_without_regard_to_case() -> None:
     columns = SourceColumns.of(struct(StructField("TimestampTYPE", IntegerType())), options())
     assert columns == SourceColumns(("TimestampTYPE",), ("timestampType",))
 
 
 @pytest.mark.parametrize(
-    ("field", "told"),
+    ("field", "error"),
     [
         (StructField("id", LongType()), r"column id bigint.*key binary, value binary.*value\.format"),
         (StructField("value", StringType()), r"column value string, but.*value binary"),
@@ -68,12 +68,12 @@ def test_names_are_told_apart_as_spark_does_without_regard_to_case() -> None:
         (StructField("key", BinaryType(), nullable=False), r"key is never null.*NOT NULL"),
     ],
 )
-def test_a_column_that_cannot_be_is_refused_with_those_that_can(field: StructField, told: str) -> None:
-    with pytest.raises(OptionError, match=told):
+def test_a_column_that_cannot_be_is_refused_with_those_that_can(field: StructField, error: str) -> None:
+    with pytest.raises(OptionError, match=error):
         SourceColumns.of(struct(field), options())
 
 
-def test_columns_of_the_value_stand_in_place_of_the_value() -> None:
+def test_columns_of_the_value_replace_the_value() -> None:
     parsed = options(value_format="json", value_schema="id bigint, name string")
     schema = source_schema(parsed)
     assert schema.names == ["key", "id", "name", "topic", "partition", "offset", "timestamp", "timestampType"]

@@ -119,7 +119,7 @@ def test_a_crash_in_the_first_batch_loses_nothing(kafka: Cluster, make: MakeRead
     kafka.seed("t", [b"5", b"6"])
     end = latest(before, before.initialOffset())
     kafka.seed("t", [b"7"])
-    after = make()  # in another process: it asks nobody where it began
+    after = make()  # in another process: where it began is in its offset
     assert ranges(after, after.initialOffset(), end) == [("t", 0, 5, 7)]
     assert ranges(after, end, latest(after, end)) == [("t", 0, 7, 8)]
 
@@ -178,7 +178,7 @@ def test_a_first_batch_that_the_jvm_connector_did_not_finish_is_read_again(
 
 @pytest.mark.usefixtures("topic")
 @pytest.mark.parametrize("starting", ["latest", '{"t":{"0":-1}}'])
-def test_a_start_that_only_the_jvm_connector_knows_is_asked_for(make: MakeReader, starting: str) -> None:
+def test_a_start_that_only_the_jvm_connector_knows_has_to_be_given(make: MakeReader, starting: str) -> None:
     with pytest.raises(StreamStartError, match="sources/0/0"):
         make(startingOffsets=starting).partitions({}, {"t": {"0": 4}})
 
@@ -350,7 +350,7 @@ def test_a_topic_that_is_no_longer_subscribed_is_not_waited_for(make: MakeReader
 
 
 @pytest.mark.usefixtures("topic")
-def test_a_deleted_topic_and_one_that_is_no_longer_subscribed_are_told_apart(
+def test_a_deleted_topic_and_one_that_is_no_longer_subscribed_are_reported_each_as_what_it_is(
     kafka: Cluster, make: MakeReader, caplog: pytest.LogCaptureFixture
 ) -> None:
     kafka.create_topic("t2", 1)
@@ -414,7 +414,7 @@ def test_a_new_partition_whose_first_records_are_gone_is_lost_data(kafka: Cluste
 
 
 @pytest.mark.usefixtures("topic")
-def test_an_idle_stream_asks_brokers_twenty_times_a_second(kafka: Cluster, make: MakeReader) -> None:
+def test_an_idle_stream_sends_requests_twenty_times_a_second(kafka: Cluster, make: MakeReader) -> None:
     time = Time()
     reader = make(time=time)
     first = latest(reader, {})

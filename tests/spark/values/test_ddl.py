@@ -74,7 +74,7 @@ def test_json_of_a_struct_type_is_read() -> None:
         ('{"type":' + "[" * 100_000, "value.schema is not the JSON of a StructType"),
     ],
 )
-def test_what_is_no_schema_is_refused_with_the_place(text: str, found: str) -> None:
+def test_what_is_no_schema_is_refused_with_its_position(text: str, found: str) -> None:
     with pytest.raises(OptionError) as raised:
         parse_schema(text)
     assert str(raised.value).startswith(found)

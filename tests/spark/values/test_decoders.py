@@ -56,13 +56,13 @@ def test_a_column_that_is_not_wanted_cannot_make_a_value_malformed_by_its_type()
         decode(json_options(), BROKEN, wanted=[])
 
 
-def test_malformed_values_are_dropped_where_that_is_asked() -> None:
+def test_malformed_values_are_dropped_with_that_option() -> None:
     _, keep = decode(json_options(malformed="drop"), GOOD, BROKEN, None, MISTYPED)
     assert keep == [True, False, True, False]
     assert decode(json_options(malformed="drop"), GOOD)[1] is None
 
 
-def test_malformed_values_are_in_a_column_where_that_is_asked() -> None:
+def test_malformed_values_are_in_a_column_with_that_option() -> None:
     options = json_options(malformed="column")
     assert decode(options, GOOD, BROKEN, None, MISTYPED) == (
         [[1, None, None, None], ["c", None, None, "d"], [None, BROKEN, None, MISTYPED]],

@@ -27,7 +27,7 @@ def test_without_a_format_the_value_stays_as_it_is() -> None:
     assert ValueOptions.parse({"subscribe": "t"}) is None
 
 
-def test_columns_stand_in_place_of_the_value() -> None:
+def test_columns_replace_the_value() -> None:
     assert names(parse(format="json", schema=SCHEMA)) == ["id bigint", "customer string"]
     assert names(parse(format="JSON ", schema=SCHEMA, nested="TRUE")) == [
         "value struct<id:bigint,customer:string>"
@@ -113,7 +113,7 @@ def test_a_nested_value_may_have_fields_named_as_kafkas_columns() -> None:
     ]
 
 
-def test_json_without_any_schema_is_refused_when_columns_are_asked_for() -> None:
+def test_json_without_any_schema_is_refused_when_columns_are_needed() -> None:
     with pytest.raises(
         OptionError, match=r"set value.schema, such as 'id bigint, customer string', or give .schema"
     ):

@@ -35,11 +35,6 @@ def discard(config: ClientConfig, partitioner: str = "default") -> None:
     _clients.discard(config, partitioner)
 
 
-def close_all() -> None:
-    """Closes what is kept, for a process that goes on and is done with Kafka."""
-    _clients.close_all()
-
-
 class _Clients:
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -61,13 +56,6 @@ class _Clients:
         with self._lock:
             dropped = self._kept.pop((config, partitioner), None)
         _close(dropped)
-
-    def close_all(self) -> None:
-        with self._lock:
-            dropped = list(self._kept.values())
-            self._kept.clear()
-        for each in dropped:
-            _close(each)
 
     def forked(self) -> None:
         """In a forked child: the clients are the parent's, and so is the thread that holds the lock."""

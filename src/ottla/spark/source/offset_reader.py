@@ -70,10 +70,6 @@ class OffsetReader:
 
     # What there is
 
-    def partitions(self) -> frozenset[TopicPartition]:
-        """The partitions of the query, now; a topic that does not exist is an error."""
-        return self._retried(lambda: self._discover().all_there())
-
     def earliest(self, partitions: Collection[TopicPartition]) -> PartitionOffsets:
         """The first offset of each of them that exists."""
 

@@ -15,6 +15,6 @@ from __future__ import annotations
 
 from ottla.spark.values.decoders import ValueDecoder, decoder
 from ottla.spark.values.malformed import MalformedValueError, Where
-from ottla.spark.values.options import KAFKA_COLUMNS, ValueOptions
+from ottla.spark.values.options import ValueOptions
 
-__all__ = ["KAFKA_COLUMNS", "MalformedValueError", "ValueDecoder", "ValueOptions", "Where", "decoder"]
+__all__ = ["MalformedValueError", "ValueDecoder", "ValueOptions", "Where", "decoder"]

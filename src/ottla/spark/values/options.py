@@ -13,14 +13,14 @@ from typing import Final, Literal
 from pyspark.sql import types as t
 
 from ottla.spark.options.parsing import OptionError, flag, refused
+from ottla.spark.source.schema import KAFKA_TYPES
 from ottla.spark.values.ddl import parse_schema
 from ottla.spark.values.types import check, nullable
 
 ValueFormat = Literal["json", "string"]
 WhenMalformed = Literal["fail", "drop", "column"]
 
-KAFKA_COLUMNS: Final = ("key", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
-_KAFKA_NAMES: Final = frozenset(name.lower() for name in KAFKA_COLUMNS)
+_KAFKA_NAMES: Final = frozenset(name.lower() for name in KAFKA_TYPES if name != "value")
 _DEFAULT_COLUMN: Final = "_malformed"
 _OTHERS: Final = ("value.schema", "value.malformed", "value.malformed.column", "value.nested")
 
