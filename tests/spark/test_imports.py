@@ -1,4 +1,4 @@
-"""ottla.spark imports without pyspark, and says what is missing when something is used."""
+"""ottla.spark imports without pyspark and says what is missing; a worker imports only what it needs."""
 
 from __future__ import annotations
 
@@ -34,3 +34,30 @@ def test_every_name_that_is_offered_is_there_and_no_other() -> None:
     assert dir(ottla.spark) == sorted(ottla.spark.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'nonesuch'"):
         _ = ottla.spark.nonesuch
+
+
+def loaded_by(module: str) -> set[str]:
+    """What a Python that has Spark's own modules loads on top of them with this one."""
+    code = (
+        "import sys, pyspark.sql.datasource; before = set(sys.modules); "
+        f"import {module}; print(*(set(sys.modules) - before))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def rooms(loaded: set[str]) -> set[str]:
+    """The folders of the connector that are among the modules."""
+    return {name.split(".")[2] for name in loaded if name.startswith("ottla.spark.")}
+
+
+def test_finding_the_source_loads_no_client_and_no_arrow() -> None:
+    loaded = loaded_by("ottla.spark.datasource")
+    assert loaded.isdisjoint({"pyarrow", "asyncio", "ottla.client.client", "ottla.client.blocking"})
+    assert rooms(loaded).isdisjoint({"sink", "values"})
+
+
+def test_a_worker_that_reads_loads_nothing_of_writing_and_the_other_way_round() -> None:
+    assert rooms(loaded_by("ottla.spark.source.batch_reader")) == {"options", "process", "source"}
+    assert rooms(loaded_by("ottla.spark.source.stream_reader")) == {"options", "process", "source"}
+    assert rooms(loaded_by("ottla.spark.sink.writers")) == {"options", "process", "sink"}

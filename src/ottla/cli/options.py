@@ -98,7 +98,7 @@ def connect(
     own: Mapping[str, str] | None = None,
 ) -> Iterator[Client]:
     """A client for one command, whose cluster responds."""
-    from ottla.client.blocking import Client
+    from ottla.client.blocking.client import Client
 
     _set_up_logging(debug)
     with Client(config=client_config(bootstrap, file, options, own or {}, os.environ)) as kafka:

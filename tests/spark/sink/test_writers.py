@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import WriterCommitMessage
 
 from ottla.broker import Cluster
-from ottla.broker.faults import error
+from ottla.broker.server.faults import error
 from ottla.spark.sink.columns import SinkColumnError
 from ottla.spark.sink.row_sender import Sent, SentRows
 from ottla.spark.sink.writers import KafkaBatchWriter

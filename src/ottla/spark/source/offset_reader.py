@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, Literal, TypeVar
 
-from ottla.client.blocking import Client
-from ottla.client.consume.starts import Timestamp
+from ottla.client.blocking.client import Client
+from ottla.client.consume.offset_spec import Timestamp
 from ottla.client.topic_partition import TopicPartition
 from ottla.config import ClientConfig
 from ottla.errors import ApiTimeoutError, KafkaError, RetriableError

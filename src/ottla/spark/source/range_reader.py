@@ -32,7 +32,7 @@ from ottla.spark.source.ranges import OffsetRange
 if TYPE_CHECKING:
     import pyarrow
 
-    from ottla.client.blocking import Client
+    from ottla.client.blocking.client import Client
     from ottla.spark.options.connector import SourceOptions
     from ottla.spark.source.schema import SourceColumns
     from ottla.wire.records import Records
