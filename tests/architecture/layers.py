@@ -142,7 +142,7 @@ def _targets(node: ast.AST, source: Source) -> Iterator[str]:
         for alias in node.names:
             yield from _layer_of(alias.name.split("."))
     elif isinstance(node, ast.ImportFrom):
-        base = _absolute(node, source)
+        base = absolute(node, source)
         if base != [ROOT_PACKAGE]:
             yield from _layer_of(base)
             return
@@ -158,7 +158,8 @@ def _layer_of(module: list[str]) -> Iterator[str]:
         yield module[1] if len(module) > 1 else ROOT_PACKAGE
 
 
-def _absolute(node: ast.ImportFrom, source: Source) -> list[str]:
+def absolute(node: ast.ImportFrom, source: Source) -> list[str]:
+    """The module that `from ... import` names, in full."""
     module = node.module.split(".") if node.module else []
     if not node.level:
         return module
@@ -173,12 +174,16 @@ _CYTHON_IMPORT = re.compile(
 
 
 def _cython_imports(source: Source) -> Iterator[tuple[int, str]]:
+    for line, statement in cython_statements(source):
+        for target in _targets(statement, source):
+            yield line, target
+
+
+def cython_statements(source: Source) -> Iterator[tuple[int, ast.stmt]]:
     """Cython is not Python to `ast`, but its import statements are, once cimport is spelled import."""
     for match in _CYTHON_IMPORT.finditer(source.text):
         try:
             statement = ast.parse(re.sub(r"\bcimport\b", "import", match[1])).body[0]
         except SyntaxError:  # prose in a docstring that begins like an import
             continue
-        line = source.text.count("\n", 0, match.start(1)) + 1
-        for target in _targets(statement, source):
-            yield line, target
+        yield source.text.count("\n", 0, match.start(1)) + 1, statement

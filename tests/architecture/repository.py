@@ -2,10 +2,14 @@
 
 import re
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from tests.architecture.source import Violation
+from tests.architecture.imports import Graph, import_graph, imported_modules, nearest, reachable
+from tests.architecture.source import Source, Violation
+from tests.architecture.tested_through import TESTED_THROUGH
+
+_TABLE = "tests/architecture/tested_through.py"
 
 # Folders of tests that mirror no package of src/ottla, and what they are about instead.
 BESIDE_THE_TREE = {
@@ -21,33 +25,105 @@ BESIDE_THE_TREE = {
 }
 
 
-def unmirrored_sources(package: Path, tests: Path) -> Iterator[Violation]:
-    """Packages and modules without tests where a reader would look for them.
+def unmirrored_sources(
+    package: Path, tests: Path, through: Mapping[str, str] = TESTED_THROUGH
+) -> Iterator[Violation]:
+    """Modules without tests where a reader would look for them.
 
-    wire/ has tests/wire/, _native/ has tests/native/, errors.py has tests/test_errors.py. A package inside a
-    package has its own folder of tests, or one module: broker/log/ has tests/broker/log/ or
-    tests/broker/test_log.py.
+    wire/frames.py has tests/wire/test_frames.py, _native/held.pyx has tests/native/test_held.py. A module that is
+    tested through another has a line in the table, which says where.
+    """
+    for inside in _modules(package):
+        wanted = _mirror(inside)
+        if (tests.parent / wanted).is_file():
+            continue
+        if inside not in through:
+            yield Violation(
+                f"src/ottla/{inside}",
+                1,
+                f'has no {wanted}: write it, or add to {_TABLE} where it is tested:\n    "{inside}": "tests/...",',
+            )
+        elif not (tests.parent / through[inside]).is_file():
+            yield Violation(
+                f"src/ottla/{inside}",
+                1,
+                f"{_TABLE} says {through[inside]}, which does not exist: mend the line",
+            )
+
+
+def unmirrored_packages(package: Path, tests: Path) -> Iterator[Violation]:
+    """Packages without a folder of tests, or, for one inside another, a module: broker/log/ has tests/broker/log/
+    or tests/broker/test_log.py.
     """
     for path in sorted(package.rglob("*")):
+        if not path.is_dir() or not any(path.glob("*.py")):
+            continue
         inside = path.relative_to(package)
         where = tests.joinpath(*(_public(part) for part in inside.parts))
-        if path.is_dir() and any(path.glob("*.py")):
-            module = where.with_name(f"test_{where.name}.py")
-            if _has_tests(where) or (len(inside.parts) > 1 and module.is_file()):
-                continue
-            wanted = f"{_shown(where, tests)}/"
-        elif len(inside.parts) == 1 and path.suffix == ".py" and not path.stem.startswith("__"):
-            module = where.with_name(f"test_{where.name}")
-            if module.is_file():
-                continue
-            wanted = _shown(module, tests)
-        else:
+        if _has_tests(where) or (
+            len(inside.parts) > 1 and where.with_name(f"test_{where.name}.py").is_file()
+        ):
             continue
         yield Violation(
             f"src/ottla/{inside.as_posix()}",
             1,
-            f"has no tests where one looks for them: put them in {wanted}",
+            f"has no tests where one looks for them: put them in tests/{where.relative_to(tests).as_posix()}/",
         )
+
+
+def stale_mirrors(
+    package: Path, tests: Path, through: Mapping[str, str] = TESTED_THROUGH
+) -> Iterator[Violation]:
+    """Lines of the table for modules that are gone, or have a test of their own name by now."""
+    modules = set(_modules(package))
+    for inside in through:
+        if inside not in modules:
+            yield Violation(_TABLE, 1, f"there is no src/ottla/{inside}: delete its line")
+        elif (tests.parent / _mirror(inside)).is_file():
+            yield Violation(_TABLE, 1, f"{inside} has {_mirror(inside)}: delete its line")
+
+
+def unrelated_mirrors(
+    sources: Iterable[Source], root: Path, through: Mapping[str, str] = TESTED_THROUGH
+) -> Iterator[Violation]:
+    """Lines whose test file cannot test the module: no import leads from the one to the other."""
+    graph = import_graph(sources)
+    for inside, test in through.items():
+        module = f"ottla.{inside.rpartition('.')[0].replace('/', '.')}"
+        if module not in graph or not (root / test).is_file():
+            continue
+        name = test.removesuffix(".py").replace("/", ".")
+        _add_tests(name, root, graph)
+        if module not in reachable(graph, name):
+            yield Violation(test, 1, f"nothing here leads to {module}, which {_TABLE} says is tested here")
+
+
+def _add_tests(name: str, root: Path, graph: Graph) -> None:
+    """Add a module of tests to the graph, and the helpers it imports."""
+    if name in graph:
+        return
+    path = f"{name.replace('.', '/')}.py"
+    graph[name] = {}
+    for wanted in imported_modules(Source(path, (root / path).read_text(encoding="utf-8"))):
+        target = nearest(wanted, lambda module: module in graph or _is_helper(module, root))
+        if target is not None:
+            graph[name][target] = 1
+            _add_tests(target, root, graph)
+
+
+def _is_helper(module: str, root: Path) -> bool:
+    return module.startswith("tests.") and (root / f"{module.replace('.', '/')}.py").is_file()
+
+
+def _modules(package: Path) -> Iterator[str]:
+    for path in sorted(package.rglob("*")):
+        if path.suffix in (".py", ".pyx") and not path.stem.startswith("__"):
+            yield path.relative_to(package).as_posix()
+
+
+def _mirror(inside: str) -> str:
+    *folders, name = (_public(part) for part in inside.rpartition(".")[0].split("/"))
+    return "/".join(["tests", *folders, f"test_{name}.py"])
 
 
 def stray_test_folders(package: Path, tests: Path) -> Iterator[Violation]:
@@ -69,10 +145,6 @@ def _public(name: str) -> str:
 
 def _has_tests(folder: Path) -> bool:
     return folder.is_dir() and any(folder.rglob("test_*.py"))
-
-
-def _shown(path: Path, tests: Path) -> str:
-    return f"tests/{path.relative_to(tests).as_posix()}"
 
 
 # Written in parts, so that this file does not break its own rule.

@@ -7,16 +7,34 @@ import pytest
 from tests.architecture.repository import (
     BESIDE_THE_TREE,
     HOSTS,
+    stale_mirrors,
     stray_test_folders,
     traces_of_a_machine,
     tracked_files,
+    unmirrored_packages,
     unmirrored_sources,
+    unrelated_mirrors,
 )
-from tests.architecture.source import ROOT, SRC, report
+from tests.architecture.source import ROOT, SRC, read_tree, real_tree, report
 
 
-def test_the_tests_mirror_the_sources() -> None:
-    assert report(unmirrored_sources(SRC / "ottla", ROOT / "tests")) == ""
+def test_every_module_has_tests_of_its_name_or_a_line_that_says_where_it_is_tested() -> None:
+    told = report(unmirrored_sources(SRC / "ottla", ROOT / "tests"))
+    assert not told, told
+
+
+def test_every_package_has_tests_of_its_name() -> None:
+    assert report(unmirrored_packages(SRC / "ottla", ROOT / "tests")) == ""
+
+
+def test_no_line_about_a_module_tested_elsewhere_is_out_of_date() -> None:
+    told = report(stale_mirrors(SRC / "ottla", ROOT / "tests"))
+    assert not told, told
+
+
+def test_a_file_that_tests_another_module_imports_what_leads_to_it() -> None:
+    told = report(unrelated_mirrors([*real_tree(), *read_tree(SRC, (".pyx",))], ROOT))
+    assert not told, told
 
 
 def test_no_folder_of_tests_has_lost_its_package() -> None:
@@ -42,44 +60,110 @@ def write(root: Path, *names: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "wanted"),
     [
-        (
-            "wire/frames.py",
-            "src/ottla/wire:1: has no tests where one looks for them: put them in tests/wire/",
-        ),
-        (
-            "_native/__init__.py",
-            "src/ottla/_native:1: has no tests where one looks for them: put them in tests/native/",
-        ),
-        (
-            "errors.py",
-            "src/ottla/errors.py:1: has no tests where one looks for them: put them in tests/test_errors.py",
-        ),
-        (
-            "_extras.py",
-            "src/ottla/_extras.py:1: has no tests where one looks for them: put them in tests/test_extras.py",
-        ),
+        ("wire/frames.py", "tests/wire/test_frames.py"),
+        ("_native/held.pyx", "tests/native/test_held.py"),
+        ("errors.py", "tests/test_errors.py"),
+        ("_extras.py", "tests/test_extras.py"),
+        ("broker/log/fs.py", "tests/broker/log/test_fs.py"),
+        ("serde/json_.py", "tests/serde/test_json_.py"),
     ],
 )
-def test_a_source_without_tests_is_reported(tmp_path: Path, source: str, told: str) -> None:
+def test_a_module_without_tests_is_reported(tmp_path: Path, source: str, wanted: str) -> None:
+    write(tmp_path, f"src/ottla/{source}", "tests/__init__.py", "tests/wire/test_other.py")
+    told = report(unmirrored_sources(tmp_path / "src/ottla", tmp_path / "tests", {}))
+    assert told == (
+        f"src/ottla/{source}:1: has no {wanted}: write it, or add to tests/architecture/tested_through.py "
+        f'where it is tested:\n    "{source}": "tests/...",'
+    )
+    write(tmp_path, wanted)
+    assert report(unmirrored_sources(tmp_path / "src/ottla", tmp_path / "tests", {})) == ""
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "__init__.py",
+        "__main__.py",
+        "py.typed",
+        "__pycache__/errors.cpython-311.pyc",
+        "wire/kafka.schema",
+        "x.pyi",
+    ],
+)
+def test_what_is_no_module_wants_no_tests(tmp_path: Path, source: str) -> None:
     write(tmp_path, f"src/ottla/{source}", "tests/__init__.py")
-    assert report(unmirrored_sources(tmp_path / "src/ottla", tmp_path / "tests")) == told
+    assert report(unmirrored_sources(tmp_path / "src/ottla", tmp_path / "tests", {})) == ""
+
+
+def test_a_module_that_is_tested_through_another_has_a_line_with_a_file_that_exists(tmp_path: Path) -> None:
+    write(tmp_path, "src/ottla/wire/runs.py", "tests/__init__.py")
+    through = {"wire/runs.py": "tests/wire/test_messages.py"}
+    told = report(unmirrored_sources(tmp_path / "src/ottla", tmp_path / "tests", through))
+    assert told.endswith("says tests/wire/test_messages.py, which does not exist: mend the line")
+    write(tmp_path, "tests/wire/test_messages.py")
+    assert report(unmirrored_sources(tmp_path / "src/ottla", tmp_path / "tests", through)) == ""
+
+
+def test_a_line_about_a_module_that_is_gone_or_has_its_own_tests_is_reported(tmp_path: Path) -> None:
+    write(tmp_path, "src/ottla/wire/runs.py", "tests/wire/test_messages.py", "tests/wire/test_runs.py")
+    through = {"wire/runs.py": "tests/wire/test_messages.py", "wire/gone.py": "tests/wire/test_messages.py"}
+    told = report(stale_mirrors(tmp_path / "src/ottla", tmp_path / "tests", through)).splitlines()
+    assert told == [
+        "tests/architecture/tested_through.py:1: wire/runs.py has tests/wire/test_runs.py: delete its line",
+        "tests/architecture/tested_through.py:1: there is no src/ottla/wire/gone.py: delete its line",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("test", "helper", "leads"),
+    [
+        ("from ottla.wire.runs import x", "", True),
+        ("from ottla.wire import runs", "", True),
+        ("from ottla.wire.decoder import x", "", True),
+        ("from tests.wire.support import x", "import ottla.wire.decoder", True),
+        ("from tests.wire import support", "def f():\n    from ottla.wire import decoder", True),
+        ("from ottla.wire.frames import x", "", False),
+        ("import tests.wire.support", "x = 'ottla.wire.runs'", False),
+    ],
+)
+def test_a_line_names_tests_that_lead_to_the_module(
+    tmp_path: Path, test: str, helper: str, leads: bool
+) -> None:
+    write(tmp_path, "src/ottla/__init__.py", "src/ottla/wire/runs.py", "src/ottla/wire/frames.py")
+    (tmp_path / "src/ottla/wire/decoder.py").write_text("from ottla.wire.runs import x")
+    write(tmp_path, "tests/wire/test_messages.py")
+    (tmp_path / "tests/wire/test_messages.py").write_text(test)
+    (tmp_path / "tests/wire/support.py").write_text(helper)
+    through = {"wire/runs.py": "tests/wire/test_messages.py"}
+    told = report(unrelated_mirrors(read_tree(tmp_path / "src"), tmp_path, through))
+    assert told == (
+        ""
+        if leads
+        else "tests/wire/test_messages.py:1: nothing here leads to ottla.wire.runs, "
+        "which tests/architecture/tested_through.py says is tested here"
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "wanted"),
+    [("wire/frames.py", "tests/wire/"), ("_native/__init__.py", "tests/native/")],
+)
+def test_a_package_without_tests_is_reported(tmp_path: Path, source: str, wanted: str) -> None:
+    write(tmp_path, f"src/ottla/{source}", "tests/__init__.py")
+    told = report(unmirrored_packages(tmp_path / "src/ottla", tmp_path / "tests"))
+    assert told.endswith(f":1: has no tests where one looks for them: put them in {wanted}")
 
 
 def test_a_folder_of_tests_without_a_test_does_not_count(tmp_path: Path) -> None:
     write(tmp_path, "src/ottla/wire/frames.py", "tests/wire/__init__.py")
-    assert "tests/wire/" in report(unmirrored_sources(tmp_path / "src/ottla", tmp_path / "tests"))
+    assert "tests/wire/" in report(unmirrored_packages(tmp_path / "src/ottla", tmp_path / "tests"))
 
 
 def test_a_package_inside_a_package_wants_tests_too(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        "src/ottla/broker/log/fs.py",
-        "src/ottla/broker/cluster/node.py",
-        "tests/broker/cluster/test_node.py",
-    )
-    told = report(unmirrored_sources(tmp_path / "src/ottla", tmp_path / "tests"))
+    write(tmp_path, "src/ottla/broker/log/fs.py", "src/ottla/broker/node.py", "tests/broker/test_node.py")
+    told = report(unmirrored_packages(tmp_path / "src/ottla", tmp_path / "tests"))
     assert told.startswith("src/ottla/broker/log:1: ")
     assert told.endswith("put them in tests/broker/log/")
 
@@ -89,20 +173,14 @@ def test_a_package_inside_a_package_wants_tests_too(tmp_path: Path) -> None:
     [
         ("wire/frames.py", "wire/test_frames.py"),
         ("_native/__init__.py", "native/test_crc32c.py"),
-        ("errors.py", "test_errors.py"),
-        ("_extras.py", "test_extras.py"),
         ("broker/log/fs.py", "broker/log/test_fs.py"),
         ("broker/log/fs.py", "broker/test_log.py"),
         ("__init__.py", "__init__.py"),
-        ("__main__.py", "__init__.py"),
-        ("py.typed", "__init__.py"),
-        ("__pycache__/errors.cpython-311.pyc", "__init__.py"),
-        ("wire/kafka.schema", "__init__.py"),
     ],
 )
-def test_a_source_with_its_tests_passes(tmp_path: Path, source: str, test: str) -> None:
+def test_a_package_with_its_tests_passes(tmp_path: Path, source: str, test: str) -> None:
     write(tmp_path, f"src/ottla/{source}", f"tests/{test}")
-    assert report(unmirrored_sources(tmp_path / "src/ottla", tmp_path / "tests")) == ""
+    assert report(unmirrored_packages(tmp_path / "src/ottla", tmp_path / "tests")) == ""
 
 
 def test_a_folder_of_tests_without_its_package_is_reported(tmp_path: Path) -> None:
