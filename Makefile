@@ -10,6 +10,8 @@ NATIVE := $(wildcard src/ottla/_native/*.pyx src/ottla/_native/*.pxd src/ottla/_
 CYTHON := $(patsubst %.pyx,%.c,$(wildcard src/ottla/_native/*.pyx))
 NATIVE := $(filter-out $(CYTHON),$(NATIVE))
 WORKERS ?= auto
+# A worker that is done takes over what is left of another's share.
+PYTEST := $(PY) -m pytest -n $(WORKERS) --dist worksteal
 FUZZ_FRAMES ?= 1000000
 FUZZ_CONNECTIONS ?= 20000
 CHAOS_SEEDS ?= 2000
@@ -19,7 +21,8 @@ FUZZ_SEED ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-kafka test-kafka-full chaos interleavings soak fuzz fuzz-kafka sanitize
+.PHONY: help setup test test-spark test-sim test-kafka test-kafka-full
+.PHONY: chaos interleavings soak fuzz fuzz-kafka sanitize
 .PHONY: lint format stubs bench wheel demo clean
 
 help: ## this list
@@ -38,8 +41,16 @@ $(STAMP): pyproject.toml constraints.txt $(NATIVE) tools/preflight.py
 	@touch $@
 	@echo "setup: done, try .venv/bin/python"
 
-test: $(STAMP) ## the test suite, without Apache Kafka
-	$(PY) -m pytest -n $(WORKERS) -m "not kafka and not kafka_full"
+# Each test belongs to one of the next four targets; tests/conftest.py says which markers it has.
+test: $(STAMP) ## what to run after a change: everything but the next three
+	$(PYTEST) -m "not spark and not sim and not kafka and not kafka_full"
+
+test-spark: $(STAMP) ## the tests that run Spark jobs (need Java 17)
+	@$(PYTHON) tools/preflight.py java
+	$(PYTEST) -m "spark and not kafka and not kafka_full"
+
+test-sim: $(STAMP) ## simulations of many seeds, interleavings of threads, fuzzers, a short soak
+	$(PYTEST) -m "sim and not spark and not kafka and not kafka_full"
 
 test-kafka: $(STAMP) ## the interop suite against a real Apache Kafka (needs Java 17)
 	@$(PYTHON) tools/preflight.py java

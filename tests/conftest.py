@@ -1,10 +1,18 @@
-"""For all tests: what a busy machine, or a shell in the background, is not to have a say in."""
+"""For all tests: which target of the Makefile runs them, and what a busy machine is not to have a say in."""
+
+from __future__ import annotations
 
 import gc
+import os
+import re
 import signal
+from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tools.preflight import check_java
 
 # Property tests have no deadline per example.
 settings.register_profile("ottla", deadline=None)
@@ -14,8 +22,58 @@ settings.load_profile("ottla")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+_NEEDS_SPARK = frozenset({"spark", "java"})
+"""Fixtures: whoever takes one of them starts a JVM."""
+_SMOKE = "test_smoke.py"
+"""The one file that starts Spark in `make test`."""
+_SIMULATIONS = re.compile(r"chaos|churn|fault_rules|fuzz|growth|interleavings|soak")
+"""Files whose tests try many seeds or schedules, or go on for long."""
+_KAFKA_FOLDERS = frozenset({"interop", "bench"})
+"""The folders in which `make test-kafka` looks."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Sorts tests by target, from what they use and what their file is called, so that they may move freely."""
+    for item in items:
+        if _NEEDS_SPARK.intersection(getattr(item, "fixturenames", ())) and item.path.name != _SMOKE:
+            item.add_marker("spark")
+        if _SIMULATIONS.search(item.path.stem) or _has_seeds(item):
+            item.add_marker("sim")
+        if item.get_closest_marker("kafka") or item.get_closest_marker("kafka_full"):
+            folder = item.path.relative_to(config.rootpath / "tests").parts[0]
+            if folder not in _KAFKA_FOLDERS:
+                raise pytest.UsageError(f"{item.nodeid}: make test-kafka does not look into tests/{folder}")
+
+
+def _has_seeds(item: pytest.Item) -> bool:
+    parameters = getattr(item, "callspec", None)
+    return parameters is not None and "seed" in parameters.params
+
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Ten thousand collected tests are no garbage: a test that collects walks what came after them only."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def java() -> None:
+    """For a test that starts Spark in a program of its own."""
+    problem = check_java()
+    if problem is not None:
+        pytest.skip(problem)
+
+
+_seconds: Counter[str] = Counter()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _seconds[report.nodeid.partition("::")[0]] += report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Writes what each file took behind what earlier runs took: see tools/slowest.py."""
+    path = os.environ.get("OTTLA_TEST_SECONDS")
+    if path and not hasattr(session.config, "workerinput"):
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.writelines(f"{seconds:.3f} {name}\n" for name, seconds in _seconds.items())

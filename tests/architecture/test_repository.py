@@ -162,7 +162,12 @@ def test_a_folder_of_tests_without_a_test_does_not_count(tmp_path: Path) -> None
 
 
 def test_a_package_inside_a_package_wants_tests_too(tmp_path: Path) -> None:
-    write(tmp_path, "src/ottla/broker/log/fs.py", "src/ottla/broker/node.py", "tests/broker/test_node.py")
+    write(
+        tmp_path,
+        "src/ottla/broker/log/fs.py",
+        "src/ottla/broker/cluster/node.py",
+        "tests/broker/cluster/test_node.py",
+    )
     told = report(unmirrored_packages(tmp_path / "src/ottla", tmp_path / "tests"))
     assert told.startswith("src/ottla/broker/log:1: ")
     assert told.endswith("put them in tests/broker/log/")

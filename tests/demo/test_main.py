@@ -9,20 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from tools.preflight import check_java
-
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "demo"]
-
-
-@pytest.fixture
-def java() -> None:
-    """Spark needs it."""
-    problem = check_java()
-    if problem is not None:
-        pytest.skip(problem)
 
 
 def test_the_demo_runs_and_its_check_passes(java: None) -> None:

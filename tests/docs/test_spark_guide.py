@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 
@@ -26,8 +25,7 @@ def options_of_the_guide() -> dict[str, str]:
     return {name: default.strip() for name, default in rows}
 
 
-@pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java 17 or newer")
-def test_the_examples_of_the_readme_and_the_guide_run_in_their_order() -> None:
+def test_the_examples_of_the_readme_and_the_guide_run_in_their_order(java: None) -> None:
     (of_readme,) = [block for block in blocks("README.md") if "SparkSession" in block]
     (sale,) = re.findall(r"`ottla produce sales '([^']+)'`", (ROOT / "README.md").read_text())
     with Cluster(topics={"sales": 1, "orders": 2, "loud-orders": 2, "prices": 1}) as cluster:

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,8 @@ def test_make_alone_lists_the_targets() -> None:
     done = make()
     assert done.returncode == 0, done.stderr
     listed = re.findall(r"^  make ([a-z-]+) +\S", done.stdout, re.MULTILINE)
-    assert {"help", "setup", "test", "test-kafka", "lint", "format", "bench", "wheel", "clean"} <= set(listed)
+    tests = {"test", "test-spark", "test-sim", "test-kafka", "test-kafka-full"}
+    assert tests | {"help", "setup", "lint", "format", "bench", "wheel", "clean"} <= set(listed)
     assert len(listed) == len(done.stdout.splitlines()), "one line per target, each with its explanation"
 
 
@@ -44,6 +46,37 @@ def test_every_listed_target_is_phony() -> None:
     declared = re.findall(r"^\.PHONY: (.*)", text, re.MULTILINE)
     listed = re.findall(r"^([a-z-]+):.*## ", text, re.MULTILINE)
     assert set(listed) <= set(" ".join(declared).split())
+
+
+MARKERS = ["spark", "sim", "kafka", "kafka_full"]
+
+
+def selected(target: str) -> str:
+    """The expression over markers with which a target chooses its tests: Python, with the markers as names."""
+    done = make("-n", "-o", ".venv/.installed", target)
+    (expression,) = re.findall(r'-m pytest .*?-m (?:"([^"]+)"|(\w+))', done.stdout)
+    return next(filter(None, expression))
+
+
+@pytest.mark.parametrize("has", list(product([False, True], repeat=len(MARKERS))))
+def test_every_test_belongs_to_one_target_of_the_four(has: tuple[bool, ...]) -> None:
+    """Or to the long matrices, which nothing runs but their own target."""
+    markers = dict(zip(MARKERS, has, strict=True))
+    targets = [
+        target
+        for target in ("test", "test-spark", "test-sim", "test-kafka")
+        if eval(selected(target), dict(markers))
+    ]
+    if markers["kafka_full"] and not markers["kafka"]:
+        assert targets == []
+        assert eval(selected("test-kafka-full"), dict(markers))
+    else:
+        assert len(targets) == 1, targets
+
+
+def test_a_fresh_clone_is_tried_with_all_four() -> None:
+    steps = re.findall(r"^step (\S+)", (ROOT / ".ci/run").read_text(), re.MULTILINE)
+    assert steps == ["lint", "test", "test-spark", "test-sim", "test-kafka"]
 
 
 def test_demo_says_in_one_line_that_java_is_missing() -> None:

@@ -1,0 +1,35 @@
+"""The test files that took longest, over all the runs of pytest that wrote to one file.
+
+    OTTLA_TEST_SECONDS=seconds.txt make test test-spark
+    python3 tools/slowest.py seconds.txt
+
+A line of the file is what one run says of one file of tests: seconds and its path.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable
+
+MOST = 10
+
+
+def slowest(lines: Iterable[str]) -> list[tuple[str, float]]:
+    """The slowest files with their seconds, which several runs may have added to."""
+    seconds: Counter[str] = Counter()
+    for line in lines:
+        took, _, path = line.strip().partition(" ")
+        # A counter counts floats as well; its type does not say so.
+        seconds[path] += float(took)  # type: ignore[assignment]
+    return seconds.most_common(MOST)
+
+
+def main(path: str) -> None:
+    with open(path, encoding="utf-8") as file:
+        for name, seconds in slowest(file):
+            print(f"{seconds:7.1f} s  {name}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
