@@ -43,7 +43,7 @@ class Caller:
         self._channel: Channel | None = None
 
     async def channel(self) -> Channel:
-        if self._channel is None or self._channel.closed:
+        if self._channel is None or self._channel.is_closed:
             if not self.cluster.nodes:
                 raise ConnectionRefusedError("no node runs")
             node = self.random.choice(list(self.cluster.nodes.values()))

@@ -114,7 +114,7 @@ def test_a_question_times_out_and_its_late_answer_is_dropped(world: World[None])
         for frame in server.frames:
             server.connection.send([answer(frame)])
         assert await second == HeartbeatResponse(error_code=2)
-        assert not channel.closed
+        assert not channel.is_closed
         await finish(listener, channel, server)
 
     world(main)
@@ -181,7 +181,7 @@ def test_everyone_who_waits_learns_of_the_end(world: World[None], ending: str) -
         assert [type(error) for error in errors] == [ConnectionLostError] * 3
         assert all(channel.peer in str(error) for error in errors)
         await channel.wait_closed()
-        assert channel.closed
+        assert channel.is_closed
         with pytest.raises(ConnectionLostError):
             await channel.ask(heartbeat(1), 4)
         with pytest.raises(ConnectionLostError):
@@ -238,7 +238,7 @@ def test_an_answer_that_cannot_be_read_costs_its_question_only(world: World[None
         server.connection.send([struct.pack(">ii", 4, correlation_id)])
         with pytest.raises(DecodeError):
             await asking
-        assert not channel.closed
+        assert not channel.is_closed
         await finish(listener, channel, server)
 
     world(main)
@@ -326,10 +326,14 @@ class Watching:
     def __init__(self) -> None:
         self.settlements: list[tuple[int, type[object]]] = []
         self.ends: list[Exception | None] = []
+        self.closes = 0
         self.has_drained = asyncio.Event()
 
     def drained(self) -> None:
         self.has_drained.set()
+
+    def closed(self) -> None:
+        self.closes += 1
 
     def settled(self, pending: PendingRequest, size: int, error: KafkaError | None) -> None:
         self.settlements.append((size, type(error)))
@@ -370,7 +374,9 @@ def test_an_observer_hears_of_every_question_once_and_of_the_end(world: World[No
             server.connection.send([answer(frame)])
         await answered.response
         reason = TimeoutError("too late")
+        assert watching.closes == 0
         channel.abort(reason)
+        assert watching.closes == 1
         with pytest.raises(ConnectionLostError, match="too late"):
             await lost.response
         await channel.wait_closed()
@@ -382,6 +388,7 @@ def test_an_observer_hears_of_every_question_once_and_of_the_end(world: World[No
             [settled[0], settled[1], settled[1]],
         )
         assert watching.ends == [reason]
+        assert watching.closes == 1
         await server.until_lost()
         await listener.close()
 

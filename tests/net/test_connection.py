@@ -217,6 +217,38 @@ def test_a_wrong_size_is_logged_and_ends_the_connection(
 
 
 @both_worlds
+@pytest.mark.parametrize("how", ["close", "abort", "a wrong size", "the peer"])
+def test_that_a_connection_is_closed_is_said_once_and_no_later_than_its_loss(
+    world: World[None], how: str
+) -> None:
+    async def main(runtime: Runtime) -> None:
+        server = Recorder()
+        said: list[tuple[bool, int]] = []
+        connection = Connection(
+            server, 1000, on_closed=lambda: said.append((connection.is_closed, len(server.losses)))
+        )
+        listener = await runtime.listen("127.0.0.1", 0, lambda: connection)
+        peer = await connect_raw(runtime, listener)
+        await server.until(lambda: bool(server.connections))
+        assert not said
+        match how:
+            case "close":
+                connection.close()
+            case "abort":
+                connection.abort()
+            case "a wrong size":
+                peer.transport.write(struct.pack(">i", -1))
+            case _:
+                peer.transport.close()
+        await server.until_lost()
+        assert said == [(True, 0)]
+        await peer.until_lost()
+        await listener.close()
+
+    world(main)
+
+
+@both_worlds
 @pytest.mark.parametrize(
     ("sent", "told"),
     [

@@ -55,6 +55,9 @@ class Observer(Protocol):
     def drained(self) -> None:
         """Everything sent has gone to the system; comes when something had to wait for that."""
 
+    def closed(self) -> None:
+        """Nothing more can be sent; comes once, before those who wait for responses learn of it."""
+
     def ended(self, error: Exception | None) -> None:
         """The connection is gone; no error if either side closed it between two frames."""
 
@@ -68,7 +71,8 @@ class Channel:
         self._clock = clock
         self._client_id = client_id
         self._observer = observer
-        self._connection = Connection(self, max_frame_size)
+        self._connection = Connection(self, max_frame_size, self._closed)
+        self.is_closed = False
         self._last_correlation_id = -1
         # By correlation id. One that nobody waits for any more stays until its answer comes.
         self._waiting: dict[int, PendingRequest] = {}
@@ -95,10 +99,6 @@ class Channel:
     async def connect(self, runtime: Runtime, host: str, port: int, buffers: Buffers | None = None) -> None:
         """What `open` does, for whoever made the channel: once, and before anything is asked."""
         await runtime.connect(host, port, lambda: self._connection, buffers or Buffers())
-
-    @property
-    def closed(self) -> bool:
-        return self._connection.is_closed
 
     @property
     def peer(self) -> str:
@@ -200,7 +200,7 @@ class Channel:
                 return self._last_correlation_id
 
     def _check_open(self) -> None:
-        if self.closed:
+        if self.is_closed:
             raise self._lost_error()
 
     def _lost_error(self) -> KafkaError:
@@ -245,6 +245,11 @@ class Channel:
     def drained(self, connection: Connection) -> None:
         if self._observer is not None:
             self._observer.drained()
+
+    def _closed(self) -> None:
+        self.is_closed = True
+        if self._observer is not None:
+            self._observer.closed()
 
     def lost(self, connection: Connection, error: Exception | None) -> None:
         self._reason = self._reason or error

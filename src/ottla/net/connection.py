@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, cast
 from weakref import WeakKeyDictionary
 
@@ -56,6 +56,7 @@ class Connection(asyncio.BufferedProtocol):
         "_error",
         "_incoming",
         "_max_frame_size",
+        "_on_closed",
         "_outgoing",
         "_paused",
         "_reading",
@@ -70,9 +71,16 @@ class Connection(asyncio.BufferedProtocol):
     _transport: asyncio.Transport
     _incoming: Incoming
 
-    def __init__(self, receiver: Receiver, max_frame_size: int = DEFAULT_MAX_FRAME_SIZE) -> None:
+    def __init__(
+        self,
+        receiver: Receiver,
+        max_frame_size: int = DEFAULT_MAX_FRAME_SIZE,
+        on_closed: Callable[[], object] | None = None,
+    ) -> None:
+        """`on_closed` is called once, as soon as `is_closed` is true; `lost` comes when the transport is gone too."""
         self._receiver = receiver
         self._max_frame_size = max_frame_size
+        self._on_closed = on_closed
         self._outgoing = Outgoing()
         self._paused = False
         self._reading = True
@@ -195,8 +203,8 @@ class Connection(asyncio.BufferedProtocol):
         """Closes the connection once everything sent is on its way."""
         if self.is_closed:
             return
-        self.is_closed = self._closing = True
-        self._incoming.clear()
+        self._closing = True
+        self._set_closed()
         if not self._outgoing.size:
             self._transport.close()
         else:
@@ -205,8 +213,7 @@ class Connection(asyncio.BufferedProtocol):
     def abort(self, error: Exception | None = None) -> None:
         """Closes the connection now; `lost` gets the error."""
         self._error = self._error or error
-        self.is_closed = True
-        self._incoming.clear()
+        self._set_closed()
         self._outgoing.clear()
         self._transport.abort()
 
@@ -218,10 +225,16 @@ class Connection(asyncio.BufferedProtocol):
             )
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.is_closed = True
-        self._incoming.clear()
+        self._set_closed()
         self._outgoing.clear()
         self._receiver.lost(self, self._error or exc)
+
+    def _set_closed(self) -> None:
+        self.is_closed = True
+        self._incoming.clear()
+        if self._on_closed is not None:
+            on_closed, self._on_closed = self._on_closed, None
+            on_closed()
 
 
 def _scratch() -> memoryview:

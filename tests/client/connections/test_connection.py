@@ -312,7 +312,7 @@ def test_the_next_request_waits_for_the_pause_that_the_broker_asks_for(run: Run)
         await asked
         assert ("throttle", -1, 3600.0) in log.events
         # Heartbeats and fetches go on: it was this connection that was over its quota.
-        assert not (await broker.connection(Purpose.FETCH)).pause
+        assert not (await broker.connection(Purpose.FETCH)).paused_until
         waiting = asyncio.ensure_future(broker.ask(heartbeat(1), purpose=Purpose.GENERAL))
         await broker.connection(Purpose.GROUP)
         assert not waiting.done()

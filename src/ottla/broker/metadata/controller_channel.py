@@ -178,7 +178,7 @@ class ControllerLink:
         async with lock:
             self._check_link()
             channel = self._channels.get(purpose)
-            if channel is None or channel.closed:
+            if channel is None or channel.is_closed:
                 host, port = self._address
                 channel = await Channel.open(
                     self._node.runtime, host, port, client_id=f"node-{self._node.id}-{purpose}"

@@ -133,7 +133,10 @@ class Broker:
             connection = self._open.get((purpose, lane))
             if connection is None or connection.is_closed:
                 connection = await self._connected((purpose, lane))
-            if (pause := connection.pause) <= 0:
+            if (
+                not connection.paused_until
+                or (pause := connection.paused_until - self._clock.monotonic()) <= 0
+            ):
                 return connection
             await self._sleep(pause)
 

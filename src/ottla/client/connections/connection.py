@@ -66,13 +66,17 @@ class BrokerConnection:
         )
         self._buffers = Buffers(config.send_buffer_bytes, config.receive_buffer_bytes)
         self._versions: ApiVersions
+        # What `version` has said, by its arguments: a request asks it each time.
+        self._chosen: dict[tuple[type[Message], int | None], int] = {}
+        self.is_closed = False
+        """Whether nothing more can be sent over it."""
         self.is_ready = False
         """Whether the broker's versions are known; until then only `negotiate` asks."""
         self._closed_here = False
         self._on_drained: Callable[[], object] | None = None
         self._used_at = self._clock.monotonic()
         self.paused_until = 0.0
-        """Until when the broker asks for a pause, by the monotonic clock."""
+        """Until when the broker asks for a pause, by the monotonic clock; most never do."""
         # One timer for all deadlines and for idleness: it looks at `_check_at`, and again when it has to.
         self._timer: Timer | None = None
         self._check_at = _NEVER
@@ -105,10 +109,6 @@ class BrokerConnection:
         return self._channel.peer
 
     @property
-    def is_closed(self) -> bool:
-        return self._channel.closed
-
-    @property
     def unanswered_since(self) -> float | None:
         """When the oldest request without an answer was sent; None if all are answered."""
         return next((pending.sent_at for pending in self._channel.under_way), None)
@@ -125,14 +125,12 @@ class BrokerConnection:
         """
         self._on_drained = callback
 
-    @property
-    def pause(self) -> float:
-        """How many seconds the broker still wants to be left alone."""
-        return max(0.0, self.paused_until - self._clock.monotonic()) if self.paused_until else 0.0
-
     def version(self, request_class: type[Message], most: int | None = None) -> int:
         """The highest version that both sides know, and not above `most`; else UnsupportedApiError."""
-        return self._versions.best(request_class, most)
+        chosen = self._chosen.get((request_class, most))
+        if chosen is None:
+            chosen = self._chosen[request_class, most] = self._versions.best(request_class, most)
+        return chosen
 
     # Asking
 
@@ -259,6 +257,9 @@ class BrokerConnection:
         callback, self._on_drained = self._on_drained, None
         if callback is not None:
             callback()
+
+    def closed(self) -> None:
+        self.is_closed = True
 
     def ended(self, error: Exception | None) -> None:
         self.drained()

@@ -155,8 +155,8 @@ class Sink:
                 self._is_connecting = True
                 self._parts.tasks.spawn(self._connect(), f"connect the sink of broker {self.node_id}")
             return None
-        if connection.pause > 0:
-            self._wait(connection.pause)
+        if connection.paused_until and (pause := connection.paused_until - self._clock.monotonic()) > 0:
+            self._wait(pause)
             return None
         if self._settings.acks == 0 and connection.pending_bytes >= _MOST_AHEAD:
             # No answer holds it back, and what it has taken counts as delivered.
