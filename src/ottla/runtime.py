@@ -83,12 +83,10 @@ class Clock(ABC):
 class SystemClock(Clock):
     """The system's clocks; timers are those of the running event loop."""
 
-    def monotonic(self) -> float:
-        # Not the loop's own time: uvloop's is in milliseconds, as of when it last went round, and needs a loop.
-        return time.monotonic()
-
-    def time(self) -> float:
-        return time.time()
+    # The system's own functions, for they are called several times per request. Not the loop's time: uvloop's is in
+    # milliseconds, as of when it last went round, and needs a loop.
+    monotonic = staticmethod(time.monotonic)
+    time = staticmethod(time.time)
 
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Timer:
         return asyncio.get_running_loop().call_later(delay, callback, *args)

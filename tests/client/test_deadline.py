@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.client.deadline import Deadline, DeadlinePassed
+from ottla.client.deadline import Deadline, DeadlinePassed, within
+from ottla.runtime import MovableClock
 from tests.client.worlds import Body, World
 
 Run = Callable[[Body], object]
@@ -84,3 +85,60 @@ def test_work_that_cancels_itself_is_cancelled_not_late(run: Run) -> None:
             await Deadline(world.runtime.clock, 60).bound(gives_up())
 
     run(body)
+
+
+def test_within_a_bound_what_is_in_time_comes_through_with_its_result_or_its_error() -> None:
+    async def fail() -> None:
+        raise ValueError("broken")
+
+    async def main() -> None:
+        clock = MovableClock()
+        assert await within(clock, 3600, asyncio.sleep(0, 7)) == 7
+        with pytest.raises(ValueError, match="broken"):
+            await within(clock, 3600, fail())
+        assert not clock._timers
+
+    asyncio.run(main())
+
+
+def test_within_a_bound_what_is_late_is_cancelled_by_the_runtimes_clock() -> None:
+    async def main() -> None:
+        clock = MovableClock()
+        started, ended = asyncio.Event(), asyncio.Event()
+
+        async def work() -> None:
+            try:
+                started.set()
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+
+        waiting = asyncio.ensure_future(within(clock, 3600, work()))
+        await started.wait()
+        clock.advance(3601)
+        with pytest.raises(TimeoutError):
+            await waiting
+        assert ended.is_set()
+
+    asyncio.run(main())
+
+
+def test_a_waiter_that_is_cancelled_takes_the_work_with_it() -> None:
+    async def main() -> None:
+        started, ended = asyncio.Event(), asyncio.Event()
+
+        async def work() -> None:
+            try:
+                started.set()
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+
+        waiting = asyncio.ensure_future(within(MovableClock(), 3600, work()))
+        await started.wait()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert ended.is_set()
+
+    asyncio.run(main())

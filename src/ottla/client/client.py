@@ -21,7 +21,7 @@ from ottla.client.consume.dead_letters import DeadLetters
 from ottla.client.consume.offset_spec import Start, Stop
 from ottla.client.consume.subscription import Subscribed, Subscription
 from ottla.client.core import ClientCore, Wait, Wake
-from ottla.client.deadline import check_timeout
+from ottla.client.deadline import check_timeout, within
 from ottla.client.metrics import MetricsSnapshot
 from ottla.client.partitioners import DefaultPartitioner, Partitioner, as_partitioner
 from ottla.client.partitioners.function import PartitionFunction
@@ -29,7 +29,6 @@ from ottla.client.produce.batch_delivery import BatchDelivery
 from ottla.client.produce.producer import Producer
 from ottla.client.produce.record_path import NoRoom
 from ottla.client.requests.requests import Shard
-from ottla.client.waiting import within
 from ottla.config import ClientConfig, ClientOptions
 from ottla.errors import BufferFullError, ClientClosedError, ConfigurationError, KafkaError
 from ottla.hooks import ConsumerInterceptor, Hook, Hooks, ProducerInterceptor

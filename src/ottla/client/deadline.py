@@ -1,4 +1,7 @@
-"""Deadline: the moment when a call with all its retries has to be over, on the runtime's clock."""
+"""Deadline: the moment when a call with all its retries has to be over, on the runtime's clock.
+
+`within` is one for a single wait.
+"""
 
 from __future__ import annotations
 
@@ -59,3 +62,14 @@ class Deadline:
             raise
         finally:
             timer.cancel()
+
+
+async def within(clock: Clock, seconds: float, awaited: Coroutine[Any, Any, _T] | asyncio.Future[_T]) -> _T:
+    """What is awaited; after `seconds` it is cancelled, and a bare TimeoutError raised.
+
+    What asyncio.timeout is for the loop's clock, by the Runtime's.
+    """
+    try:
+        return await Deadline(clock, seconds).bound(awaited)
+    except DeadlinePassed:
+        raise TimeoutError from None

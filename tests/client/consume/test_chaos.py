@@ -15,8 +15,8 @@ import pytest
 from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.broker.server import faults
 from ottla.client.consume.consumer import AsyncConsumer
+from ottla.client.deadline import within
 from ottla.client.topic_partition import TopicPartition
-from ottla.client.waiting import within
 from ottla.errors import DataLossError, UnknownTopicOrPartitionError
 from ottla.wire.messages import CreatePartitionsRequest, CreatePartitionsResponse
 from tests.client.consume.consuming import consuming, numbered, plain_client

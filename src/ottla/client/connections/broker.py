@@ -17,8 +17,8 @@ from typing import Final
 from ottla.client.connections.connection import BrokerConnection
 from ottla.client.connections.purposes import Purpose, purpose_of
 from ottla.client.connections.reconnecting import Reconnecting
+from ottla.client.deadline import within
 from ottla.client.tasks import Tasks
-from ottla.client.waiting import within
 from ottla.config import ClientConfig
 from ottla.config.addresses import Address
 from ottla.errors import (

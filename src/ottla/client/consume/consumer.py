@@ -28,10 +28,9 @@ from ottla.client.consume.offset_spec import OffsetSpec, Start, Stop, start_spec
 from ottla.client.consume.reader import Reader
 from ottla.client.consume.session import Session
 from ottla.client.consume.subscription import Subscription
-from ottla.client.deadline import check_timeout
+from ottla.client.deadline import check_timeout, within
 from ottla.client.home_loop import HomeLoop
 from ottla.client.topic_partition import TopicPartition, check_partition
-from ottla.client.waiting import within
 from ottla.errors import (
     ApiTimeoutError,
     ClientClosedError,

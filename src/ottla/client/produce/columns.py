@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from ottla.client.deadline import within
 from ottla.client.partitioners import ColumnsMode
 from ottla.client.produce.batch import ProducerBatch
 from ottla.client.produce.batch_delivery import BatchDelivery, PartlySentError
@@ -38,7 +39,6 @@ from ottla.client.produce.tables import (
 )
 from ottla.client.produce.topic import TopicProducer
 from ottla.client.produce.turns import in_turn
-from ottla.client.waiting import within
 from ottla.errors import BufferFullError, NoSuchPartitionError
 from ottla.hooks import ProducerRecord
 from ottla.runtime import Runtime

@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any, Final, NoReturn
 
 from ottla.client.connections.brokers import Brokers
+from ottla.client.deadline import within
 from ottla.client.home_loop import HomeLoop
 from ottla.client.metadata import ClusterView, Metadata, check_name
 from ottla.client.partitioners import LeaderLatency, Partitioner, TopicPartitioner
@@ -40,7 +41,6 @@ from ottla.client.produce.settings import ProduceSettings
 from ottla.client.produce.sink import Sink, SinkParts
 from ottla.client.produce.topic import UNKNOWN_TOPIC, TopicParts, TopicProducer
 from ottla.client.tasks import Tasks
-from ottla.client.waiting import within
 from ottla.config import ClientConfig
 from ottla.errors import AbortedError, ApiTimeoutError, ClientClosedError, KafkaError, NoSuchPartitionError
 from ottla.hooks import Hooks, ProducerInterceptor

@@ -12,8 +12,8 @@ from ottla.client.connections.broker import Broker
 from ottla.client.connections.brokers import Brokers, Patience, no_brokers_error
 from ottla.client.connections.connection import BrokerConnection
 from ottla.client.connections.purposes import purpose_of
+from ottla.client.deadline import within
 from ottla.client.requests.sharding import at_version, check_version, from_version, most_version, route_of
-from ottla.client.waiting import within
 from ottla.config import ClientConfig
 from ottla.errors import ConnectionFailedError, NoBrokersError
 from ottla.runtime import Clock
