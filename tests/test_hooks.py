@@ -1,4 +1,4 @@
-"""Hooks: who is told what, what nobody listens to, and that a hook cannot harm the client."""
+"""Hooks: which are notified of what, and that a hook cannot harm the client."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ottla.hooks import (
 BATCH = ProducedBatch(1, "orders", 0, 2, 100, 50, opened_at=1.0)
 
 
-class Told(Hook):
+class Notified(Hook):
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
 
@@ -34,17 +34,17 @@ class Told(Hook):
         self.calls.append(())
 
 
-def test_a_hook_that_nobody_listens_to_is_none() -> None:
-    nobody = Hooks()
-    assert [getattr(nobody, name) for name in HOOK_NAMES] == [None] * len(HOOK_NAMES)
-    hooks = Hooks([Told()])
+def test_an_event_without_a_hook_is_none() -> None:
+    none = Hooks()
+    assert [getattr(none, name) for name in HOOK_NAMES] == [None] * len(HOOK_NAMES)
+    hooks = Hooks([Notified()])
     assert [name for name in HOOK_NAMES if getattr(hooks, name) is not None] == [
         "on_broker_write",
         "on_client_closed",
     ]
 
 
-def test_all_who_listen_are_told_in_the_order_in_which_they_were_given() -> None:
+def test_all_are_notified_in_the_order_in_which_they_were_given() -> None:
     order: list[str] = []
 
     class First:
@@ -55,25 +55,60 @@ def test_all_who_listen_are_told_in_the_order_in_which_they_were_given() -> None
         def on_client_closed(self) -> None:
             order.append("second")
 
-    tell = Hooks([First(), Told(), Second()]).on_client_closed
-    assert tell is not None
-    tell()
+    notify = Hooks([First(), Notified(), Second()]).on_client_closed
+    assert notify is not None
+    notify()
     assert order == ["first", "second"]
 
 
-def test_a_hook_that_raises_is_logged_and_the_others_are_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_hook_that_raises_is_logged_and_the_others_are_notified(caplog: pytest.LogCaptureFixture) -> None:
     class Broken(Hook):
         def on_broker_write(self, node_id: int, api_key: int, size: int, error: BaseException | None) -> None:
             raise ZeroDivisionError
 
-    told = Told()
-    tell = Hooks([Broken(), told]).on_broker_write
-    assert tell is not None
+    notified = Notified()
+    notify = Hooks([Broken(), notified]).on_broker_write
+    assert notify is not None
     with caplog.at_level(logging.ERROR, "ottla"):
-        tell(1, 0, 100, None)
-    assert told.calls == [(1, 0, 100, None)]
+        notify(1, 0, 100, None)
+    assert notified.calls == [(1, 0, 100, None)]
     assert [record.exc_info is not None for record in caplog.records] == [True]
     assert "on_broker_write" in caplog.text
+
+
+def test_the_clients_own_hook_is_called_as_it_is_where_it_is_alone_and_first_where_it_is_not() -> None:
+    order: list[str] = []
+
+    class Own(Hook):
+        def on_client_closed(self) -> None:
+            order.append("own")
+
+    class Other(Hook):
+        def on_client_closed(self) -> None:
+            order.append("other")
+
+    own = Own()
+    alone = Hooks(own=own)
+    assert alone.on_client_closed == own.on_client_closed
+    assert alone.on_broker_read is None
+    notify = Hooks([Other()], own=own).on_client_closed
+    assert notify is not None
+    notify()
+    assert order == ["own", "other"]
+
+
+def test_a_users_hook_that_raises_is_isolated_from_the_clients_own(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Hook):
+        def on_client_closed(self) -> None:
+            raise ZeroDivisionError
+
+    own = Notified()
+    notify = Hooks([Broken()], own=own).on_client_closed
+    assert notify is not None
+    with caplog.at_level(logging.ERROR, "ottla"):
+        notify()
+    assert own.calls == [()]
+    assert "on_client_closed" in caplog.text
 
 
 def test_every_hook_has_a_slot_and_takes_the_arguments_that_the_slot_is_called_with() -> None:
@@ -88,8 +123,8 @@ def test_every_hook_has_a_slot_and_takes_the_arguments_that_the_slot_is_called_w
 
 
 def test_a_class_instead_of_an_object_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"Told\(\) instead of Told"):
-        Hooks([Told])
+    with pytest.raises(TypeError, match=r"Notified\(\) instead of Notified"):
+        Hooks([Notified])
 
 
 def test_an_object_without_any_hook_is_refused() -> None:
@@ -105,7 +140,7 @@ def test_a_hook_with_a_misspelled_name_is_refused_with_the_right_one() -> None:
         Hooks([Misspelled()])
 
 
-def test_a_coroutine_function_is_refused_because_nobody_would_await_it() -> None:
+def test_a_coroutine_function_is_refused_because_it_would_not_be_awaited() -> None:
     class Awaited:
         async def on_client_closed(self) -> None: ...
 
@@ -114,7 +149,7 @@ def test_a_coroutine_function_is_refused_because_nobody_would_await_it() -> None
 
 
 def test_one_object_can_be_a_hook_and_an_interceptor() -> None:
-    class Both(Told, ProducerInterceptor, ConsumerInterceptor):
+    class Both(Notified, ProducerInterceptor, ConsumerInterceptor):
         def on_send(self, record: ProducerRecord) -> ProducerRecord:
             return record
 

@@ -7,16 +7,16 @@
 
     ottla.AsyncClient("localhost:9092", hooks=[Slow()])
 
-A hook is told; an interceptor may change what passes. `Hook` has every hook with its arguments: a class overrides
+A hook is notified; an interceptor may change what passes. `Hook` has every hook with its arguments: a class overrides
 those that it wants, and any other object with methods of these names will do. `Hooks` is what the client holds: for
-each name None while nobody listens, so that the places which tell pay for one attribute, else one callable that
-tells all. What the hooks are handed is defined here as well; it comes from layers above, so the types of those are
+each name None where there is no hook, so that the places which notify pay for one attribute, else one callable that
+notifies all. What the hooks are handed is defined here as well; it comes from layers above, so the types of those are
 protocols.
 
-Not here: what is made of it (client/metrics.py, client/observers).
+Not here: what is made of it (client/metrics, client/observers).
 
 Invariant: whatever a hook raises is logged and stays here; what is to end the program (SystemExit, KeyboardInterrupt)
-goes to whoever runs the loop, when the client is done with what it is doing. Hooks are called in the order in which
+goes to the thread that runs the loop, when the client is done with what it is doing. Hooks are called in the order in which
 they were given, on the client's loop; only `on_record_buffered` and `on_fetch_taken` are called by the thread that
 produces or reads.
 """
@@ -184,7 +184,7 @@ HOOK_NAMES: Final = tuple(name for name in vars(Hook) if name.startswith("on_"))
 
 
 class Hooks:
-    """The hooks of one client: an attribute per name, None or a callable that tells all who listen.
+    """The hooks of one client: an attribute per name, None or a callable that notifies all.
 
     >>> hooks = Hooks([])
     >>> hooks.on_client_closed is None
@@ -211,14 +211,19 @@ class Hooks:
     on_position_reset: Callable[[str, int, int, int, str], None] | None
     on_client_closed: Callable[[], None] | None
 
-    def __init__(self, listeners: Iterable[object] = ()) -> None:
-        """A TypeError for an object that could never be told anything: it is a mistake."""
+    def __init__(self, listeners: Iterable[object] = (), own: Hook | None = None) -> None:
+        """A TypeError for an object that could never be notified of anything: it is a mistake.
+
+        `own` is the client's and comes first. It raises nothing, so that where it is alone its method is called as it
+        is: a request that no program watches pays for no protection.
+        """
         given = list(listeners)
         for listener in given:
             _check_listener(listener)
         for name in HOOK_NAMES:
-            told = [getattr(listener, name) for listener in given if overrides(listener, Hook, name)]
-            setattr(self, name, _teller(name, told) if told else None)
+            hooks = [getattr(listener, name) for listener in given if overrides(listener, Hook, name)]
+            first = getattr(own, name) if own is not None and overrides(own, Hook, name) else None
+            setattr(self, name, _notifier(name, first, hooks) if hooks else first)
 
 
 def overrides(each: object, base: type, name: str) -> bool:
@@ -244,17 +249,21 @@ def _check_listener(listener: object) -> None:
         raise TypeError(f"{kind} has no hook: it needs a method of one of the names in ottla.hooks.Hook")
 
 
-def _teller(name: str, told: Sequence[Callable[..., object]]) -> Callable[..., None]:
-    def tell(*args: object) -> None:
-        for each in told:
+def _notifier(
+    name: str, first: Callable[..., object] | None, hooks: Sequence[Callable[..., object]]
+) -> Callable[..., None]:
+    def notify(*args: object) -> None:
+        if first is not None:
+            first(*args)
+        for hook in hooks:
             try:
-                each(*args)
+                hook(*args)
             except (SystemExit, KeyboardInterrupt) as error:
                 raise_outside(error)
             except BaseException:
-                logger.exception("the hook %s of %r failed; the client goes on", name, each)
+                logger.exception("the hook %s of %r failed; the client goes on", name, hook)
 
-    return tell
+    return notify
 
 
 def raise_outside(error: BaseException) -> None:

@@ -62,7 +62,7 @@ class ClientCore:
         self._runtime = runtime
         self._later = later
         self.metrics = Metrics(runtime.clock)
-        self.hooks = Hooks([self.metrics, *hooks])
+        self.hooks = Hooks(hooks, own=self.metrics)
         self._tasks = Tasks()
         self._brokers = Brokers(config, runtime, self.hooks, self._tasks)
         self.metadata = Metadata(config, runtime, self.hooks, self._brokers, self._tasks)
