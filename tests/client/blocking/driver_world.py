@@ -513,13 +513,14 @@ def _never() -> bool:
 
 # Fields that more than one thread touches; the lock that guards them is that of the condition.
 _FIELDS: Final = (
-    "_passengers",
+    "_waiting_calls",
     "_visits",
     "_background_runs",
     "_background_sleeps",
-    "_has_heir",
+    "_has_successor",
     "_ended",
     "_exit",
+    "is_over",
 )
 
 

@@ -1,4 +1,4 @@
-"""The loop of the blocking client is run by whoever calls, and by nobody twice."""
+"""The loop of the blocking client is run by the calling thread, and by one thread at a time."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_calls_of_several_threads_do_not_wait_for_each_other(driver: Driver) -> 
     assert results == ["second"]
 
 
-def test_the_passengers_are_served_when_the_driver_leaves(driver: Driver) -> None:
+def test_calls_that_wait_are_served_when_the_thread_that_runs_the_loop_leaves(driver: Driver) -> None:
     """One thread's call ends while another still waits: the background thread goes on for it."""
     started = threading.Event()
     gate: list[asyncio.Future[None]] = []
@@ -376,7 +376,7 @@ def _interrupted_at(number: int, function: Callable[[], None]) -> bool:
     return left < 0
 
 
-def test_ctrl_c_ends_a_call_that_rides_along(driver: Driver) -> None:
+def test_ctrl_c_ends_a_call_whose_work_another_thread_runs(driver: Driver) -> None:
     started = threading.Event()
     gate: list[asyncio.Future[None]] = []
 

@@ -37,7 +37,7 @@ PLANTED: dict[str, tuple[str, str, str, str]] = {
         "Event loop is closed",
     ),
     "leaving tells nobody": (
-        "            if self._background_sleeps or self._passengers:\n                self._state.notify_all()\n",
+        "            if self._background_sleeps or self._waiting_calls:\n                self._state.notify_all()\n",
         "",
         "post",
         "nobody runs the loop",
@@ -48,17 +48,17 @@ PLANTED: dict[str, tuple[str, str, str, str]] = {
         "post",
         "nobody runs the loop",
     ),
-    "the heir does not look again": (
-        "while self._has_heir:\n                self._state.wait()",
+    "the successor does not look again": (
+        "while self._has_successor:\n                self._state.wait()",
         "self._state.wait()",
         "two callers",
         "two threads run the loop",
     ),
-    "the turn is free for anybody while the heir wakes up": (
-        "                if self._has_heir:\n                    self._has_heir = False\n"
+    "the turn is free for anybody while the successor wakes up": (
+        "                if self._has_successor:\n                    self._has_successor = False\n"
         "                    self._state.notify_all()\n                else:\n"
         "                    self._turn.release()",
-        "                self._has_heir = False\n                self._state.notify_all()\n"
+        "                self._has_successor = False\n                self._state.notify_all()\n"
         "                self._turn.release()",
         "caller and reader",
         "two threads run the loop",
@@ -69,7 +69,7 @@ PLANTED: dict[str, tuple[str, str, str, str]] = {
         "call",
         "two threads run the loop",
     ),
-    "the heir does not look whether all is over": (
+    "the successor does not look whether all is over": (
         "        if self._ended:\n            work.close()\n"
         '            raise ClientClosedError("the client is closed")\n'
         "        task",

@@ -7,12 +7,11 @@
             ...
 
 Any thread may call. Appending a record happens in the thread that produces and decoding in the one that reads; the
-rest is done on a loop that is run by whoever waits for it (driver.py).
+rest is done on a loop that the calling thread runs (driver.py).
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
@@ -40,7 +39,6 @@ from ottla.client.requests.requests import Shard
 from ottla.config import ClientConfig, ClientOptions
 from ottla.errors import KafkaError
 from ottla.hooks import ConsumerInterceptor, ProducerInterceptor
-from ottla.runtime import Clock
 from ottla.wire import Message
 from ottla.wire.records import Delivery
 
@@ -180,8 +178,9 @@ class Client:
 
     def _wait(self, delivery: Delivery, timeout: float | None) -> None:
         """Until it is done or the time is up: the delivery sees which. An ApiTimeoutError if brokers are to blame."""
-        check_timeout(timeout)
-        self._driver.call(_outcome(self._client._runtime.clock, delivery, timeout))
+        if timeout is not None:
+            check_timeout(timeout)
+        self._driver.wait(delivery, timeout, self._client._runtime.clock)
         if delivery.done():
             return
         why = self._driver.call(_called(lambda: self._client._running().metadata.failure()))
@@ -233,7 +232,7 @@ class Client:
         version: int | None = None,
         timeout: float | None = None,
     ) -> Message:
-        """Any request of Kafka's protocol, to whoever has to answer it."""
+        """Any request of Kafka's protocol, to the broker or brokers that have to answer it."""
         return self._driver.call(
             self._client.request(request, broker=broker, version=version, timeout=timeout)
         )
@@ -241,7 +240,7 @@ class Client:
     def request_sharded(
         self, request: Message, *, version: int | None = None, timeout: float | None = None
     ) -> list[Shard]:
-        """A request that several brokers answer, with the answer or the error of each."""
+        """A request that several brokers answer, with the response or the error of each."""
         return self._driver.call(self._client.request_sharded(request, version=version, timeout=timeout))
 
     def metrics(self) -> MetricsSnapshot:
@@ -268,19 +267,3 @@ class Client:
 
 async def _called(function: Callable[[], _T]) -> _T:
     return function()
-
-
-async def _outcome(clock: Clock, delivery: Delivery, seconds: float | None) -> None:
-    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def tell(*_: Delivery) -> None:
-        if not done.done():
-            done.set_result(None)
-
-    delivery.add_done_callback(tell)
-    timer = None if seconds is None else clock.call_later(max(0.0, seconds), tell)
-    try:
-        await done
-    finally:
-        if timer is not None:
-            timer.cancel()

@@ -60,10 +60,12 @@ class Consumer:
         return BatchReader(self._batch, self.close)
 
     def _batch(self) -> pyarrow.RecordBatch | None:
+        driver = self._driver
         while True:
-            self._driver.check()
+            if driver.is_over:
+                driver.check()
             batch = self._reader.batch()
-            if batch is not None or not self._more(None):
+            if batch is not None or not driver.call(self._consumer.more(None)):
                 return batch
 
     def parts(self, timeout: float | None = None) -> Iterator[tuple[Records, int]]:
@@ -73,7 +75,8 @@ class Consumer:
         `timeout` seconds; the iteration is then over.
         """
         while True:
-            self._driver.check()
+            if self._driver.is_over:
+                self._driver.check()
             part = self._reader.part()
             if part is not None:
                 yield part
@@ -111,8 +114,9 @@ class Consumer:
         return taken
 
     def _records(self, deadline: float | None) -> Iterator[Any] | None:
-        # What is fetched but not read is nobody's in a forked child, nor after the client's end.
-        self._driver.check()
+        # What is fetched but not read is not given out in a forked child, nor after the client's end.
+        if self._driver.is_over:
+            self._driver.check()
         while (records := self._reader.records()) is None:
             if not self._more(deadline):
                 return None
@@ -170,7 +174,7 @@ class Consumer:
             self._driver.call(self._consumer.close())
 
     def __del__(self) -> None:
-        # A loop that was left, or read to its `stop`: nobody can close this any more, and its connections would stay.
+        # A loop that was left, or read to its `stop`: no user can close this any more, and its connections would stay.
         if not self._consumer.is_closed:
             self._driver.soon(self._consumer.leave)
 

@@ -1,13 +1,13 @@
 """The loop of a blocking client, and whose thread runs it.
 
 A loop in a thread of its own would make every call wait for two threads to be woken, and beside a thread that
-computes, each of these wakings takes an interval of the interpreter's lock (5 ms). So whoever calls runs the loop
-himself: a call that blocks runs it until its result is there, an append that has something to send runs it for a
-moment. What is left, when nobody has called for `GRACE` seconds, is run by a background thread.
+computes, each of these wakings takes an interval of the interpreter's lock (5 ms). So the calling thread runs the
+loop: a call that blocks runs it until its result is there, an append that has something to send runs it once round.
+What is left, when no thread has called for `GRACE` seconds, is run by a background thread.
 
-Invariants: at most one thread runs the loop at any time, the one that holds `_turn`; whenever nobody does, the
-background thread begins within GRACE, so every release of `_turn` tells it if it waits for that; and Ctrl-C ends the
-call it interrupts, never the middle of a callback.
+Invariants: at most one thread runs the loop at any time, the one that holds `_turn`; whenever no thread holds it, the
+background thread begins within GRACE, so every release of `_turn` notifies it if it waits for that; and Ctrl-C ends
+the call it interrupts, never the middle of a callback.
 
 What a callback raises to end the program (SystemExit, KeyboardInterrupt) ends the call that runs the loop. In the
 background thread it would end nothing: it is logged, and the next call of any thread raises it.
@@ -25,10 +25,14 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from functools import partial
 from types import FrameType, TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from ottla.client.blocking.forks import forked_error
 from ottla.errors import ClientClosedError
+
+if TYPE_CHECKING:
+    from ottla.runtime import Clock
+    from ottla.wire.records import Delivery
 
 # Those of the module `signal` are these with enums around, which cost several times what they do.
 set_handler, getsignal = _signal.signal, _signal.getsignal
@@ -40,7 +44,7 @@ _logger = logging.getLogger("ottla.client")
 
 GRACE: Final = 0.003
 """Long enough that a thread that produces a thousand records a second one by one keeps the loop to itself, short
-enough that an acknowledgement which nobody waits for is not late."""
+enough that an acknowledgement which no thread waits for is not late."""
 
 
 class Driver:
@@ -53,14 +57,17 @@ class Driver:
         self._turn = threading.Lock()
         # Guards the fields below; never held while the loop runs.
         self._state = threading.Condition(threading.Lock())
-        self._passengers = 0
+        # Calls that wait for a result while another thread runs the loop.
+        self._waiting_calls = 0
         self._visits = 0
         self._background_runs = False
         self._background_sleeps = False
-        # Somebody waits for the background thread to leave the loop to him.
-        self._has_heir = False
+        # A calling thread waits for the background thread to leave, and takes its turn over.
+        self._has_successor = False
         self._ended = False
         self._forked = False
+        self.is_over = False
+        """Closed, or of another process; a field, because a reader looks at it before each batch."""
         # What a callback has raised to end the program, in the background.
         self._exit: BaseException | None = None
         self._thread = threading.Thread(target=self._background, name=name, daemon=True)
@@ -81,14 +88,18 @@ class Driver:
                 work.close()
                 raise
             if not own_turn:
-                return self._ride_along(work, ctrl_c)
+                return self._run_by_another(work, ctrl_c)
             try:
                 return self._run(work, ctrl_c)
             finally:
                 self._leave()
 
+    def wait(self, delivery: Delivery, seconds: float | None, clock: Clock) -> None:
+        """Returns when a receipt is done or the time is up; the receipt says which."""
+        self.call(_done(delivery, seconds, clock))
+
     def finish(self, work: Coroutine[Any, Any, object]) -> None:
-        """The last call, and then the end: whatever a callback has raised before, both happen."""
+        """The last call, and then the end: both happen, also if a callback has raised before."""
         try:
             self.call(work, is_last=True)
         finally:
@@ -110,7 +121,7 @@ class Driver:
                 self._raise_exit()
 
     def later(self, function: Callable[[], object]) -> None:
-        """Has a function called by whoever runs the loop next, which is somebody within GRACE.
+        """Has a function called by the thread that runs the loop next; one does within GRACE.
 
         For a reader that has got something: what is to be fetched behind it need not keep it from its user.
         """
@@ -119,7 +130,7 @@ class Driver:
                 self.check()
                 self._call_soon(function)
                 return
-            # Nobody runs the loop, so that nobody has to be woken.
+            # No thread runs the loop, so that none has to be woken.
             try:
                 self.check()
                 self.loop.call_soon(function)
@@ -187,12 +198,12 @@ class Driver:
                 return False
             self._background_runs = False
             self._visits += 1
-            self._has_heir = True
+            self._has_successor = True
             self.loop.call_soon_threadsafe(self.loop.stop)
-            # It leaves within a callback's time, and leaves the turn taken: a free one could be gone before this
-            # thread is awake, to the background thread again or to another call, and nobody would tell those to
-            # leave.
-            while self._has_heir:
+            # The background thread leaves within a callback's time, and leaves the turn taken: a free one could be
+            # gone before this thread is awake, to the background thread again or to another call, and those would
+            # not be asked to leave.
+            while self._has_successor:
                 self._state.wait()
         return True
 
@@ -201,11 +212,11 @@ class Driver:
             self._visits += visits
             self._turn.release()
             # Not at each visit: while one follows the other, the background thread need not know.
-            if self._background_sleeps or self._passengers:
+            if self._background_sleeps or self._waiting_calls:
                 self._state.notify_all()
 
     def _background(self) -> None:
-        """Runs the loop while nobody else does, and ends it."""
+        """Runs the loop while no calling thread does, and ends it."""
         while self._wait_for_need():
             try:
                 self._run_in_background()
@@ -214,12 +225,12 @@ class Driver:
                 _logger.exception("the client's loop failed")
             with self._state:
                 self._background_runs = False
-                if self._has_heir:
-                    self._has_heir = False
+                if self._has_successor:
+                    self._has_successor = False
                     self._state.notify_all()
                 else:
                     self._turn.release()
-        # Here, because whoever closes may be a coroutine, in whose thread no other loop can run.
+        # Here, because a coroutine may be what closes, and in its thread no other loop can run.
         with self._turn:
             self._finish()
 
@@ -234,7 +245,7 @@ class Driver:
                 self._exit = self._exit or error
 
     def _wait_for_need(self) -> bool:
-        """Until the loop is free and nobody has come for GRACE, or somebody waits for it; False at the end."""
+        """Until the loop is free and no thread has called for GRACE, or a call waits for it; False at the end."""
         with self._state:
             while not self.is_over:
                 if self._is_quiet():
@@ -247,11 +258,11 @@ class Driver:
             return False
 
     def _is_quiet(self) -> bool:
-        """Waits for GRACE; whether nobody has come meanwhile. At once if somebody waits for the loop to be run."""
+        """Waits for GRACE; whether no thread has called meanwhile. At once if a call waits for the loop to be run."""
         visits = self._visits
-        if not self._passengers:
+        if not self._waiting_calls:
             self._state.wait(GRACE)
-        return not self.is_over and (self._visits == visits or self._passengers > 0)
+        return not self.is_over and (self._visits == visits or self._waiting_calls > 0)
 
     # Running it
 
@@ -279,7 +290,7 @@ class Driver:
         work.close()  # it was never begun, if Ctrl-C was quick
         if raised is not None:
             if not task.cancelled():
-                task.exception()  # asyncio is not to tell that nobody has looked
+                task.exception()  # asyncio is not to log that it was never retrieved
             raise raised
         return self._outcome(task)
 
@@ -316,30 +327,25 @@ class Driver:
         self.loop.call_soon(self.loop.stop)
         self.loop.run_forever()
 
-    def _ride_along(self, work: Coroutine[Any, Any, _T], ctrl_c: _CtrlC) -> _T:
-        """Another thread runs the loop: hand the work over and wait."""
+    def _run_by_another(self, work: Coroutine[Any, Any, _T], ctrl_c: _CtrlC) -> _T:
+        """Hands the work over to the thread that runs the loop, and waits."""
         with self._state:
-            # Nothing is handed over behind the end, where nobody would run it.
+            # Nothing is handed over behind the end, where no thread would run it.
             if self._ended:
                 work.close()
                 raise ClientClosedError("the client is closed")
             future = asyncio.run_coroutine_threadsafe(work, self.loop)
-            self._passengers += 1
+            self._waiting_calls += 1
             self._state.notify_all()
         ctrl_c.ends(future.cancel, self.loop)
         try:
             return self._outcome(future)
         finally:
             with self._state:
-                self._passengers -= 1
+                self._waiting_calls -= 1
                 self._state.notify_all()
 
     # The end
-
-    @property
-    def is_over(self) -> bool:
-        """Closed, or of another process."""
-        return self._ended or self._forked
 
     def close(self) -> None:
         """Ends the loop; what is still on it is cancelled, and calls of other threads end. Once."""
@@ -347,7 +353,7 @@ class Driver:
         with _CtrlC(), self._state:
             if self.is_over:
                 return
-            self._ended = True
+            self._ended = self.is_over = True
             self._state.notify_all()
             self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
@@ -368,8 +374,8 @@ class Driver:
 
     def forked(self) -> None:
         """This process is a copy: the loop's files are shared with the original and must not be touched."""
-        self._forked = True
-        # Whoever held them is in the other process.
+        self._forked = self.is_over = True
+        # The threads that held these are in the other process.
         self._turn = threading.Lock()
         self._state = threading.Condition(threading.Lock())
 
@@ -419,6 +425,22 @@ class _CtrlC:
 
 def _in_a_loop() -> bool:
     return asyncio._get_running_loop() is not None
+
+
+async def _done(delivery: Delivery, seconds: float | None, clock: Clock) -> None:
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def notify(*_: Delivery) -> None:
+        if not done.done():
+            done.set_result(None)
+
+    delivery.add_done_callback(notify)
+    timer = None if seconds is None else clock.call_later(max(0.0, seconds), notify)
+    try:
+        await done
+    finally:
+        if timer is not None:
+            timer.cancel()
 
 
 async def _end_all(loop: asyncio.AbstractEventLoop) -> None:

@@ -1,6 +1,6 @@
 """A forked child has its parent's client in memory, but neither its threads nor a right to its connections.
 
-Whoever must know registers with `on_fork`; nothing is asked per call, so that it costs nothing.
+What must know registers with `on_fork`; no call looks for a fork, so that it costs nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ottla.errors import ForkedError
 
 
 class Forkable(Protocol):
-    """Who wants to know that it is a copy now."""
+    """What has to know that it is a copy now."""
 
     def forked(self) -> None:
         """Called in the child, before any of its own code runs."""
@@ -34,9 +34,9 @@ def forked_error() -> ForkedError:
     )
 
 
-def _tell_all() -> None:
+def _notify_all() -> None:
     for client in list(_clients):
         client.forked()
 
 
-os.register_at_fork(after_in_child=_tell_all)
+os.register_at_fork(after_in_child=_notify_all)
