@@ -37,7 +37,7 @@ __all__ = [
     "__version__",
 ]
 
-_PLACES = {
+_MODULES = {
     "AsyncBatchReader": "ottla.client.consume.batch_readers",
     "AsyncClient": "ottla.client.client",
     "AsyncConsumer": "ottla.client.consume.consumer",
@@ -56,10 +56,10 @@ _PLACES = {
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    place = _PLACES.get(name)
-    if place is None:
+    module = _MODULES.get(name)
+    if module is None:
         raise AttributeError(f"module 'ottla' has no attribute {name!r}")
-    return getattr(import_module(place), name)
+    return getattr(import_module(module), name)
 
 
 def __dir__() -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from ottla.errors import FeatureUpdateFailedError, InvalidUpdateVersionError, UnsupportedApiError
-from tests.client.requests.asking_support import asker
+from tests.client.requests.support import asker
 from tests.client.worlds import Body, World
 
 Run = Callable[[Body], object]

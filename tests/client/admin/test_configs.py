@@ -14,7 +14,7 @@ from ottla.errors import (
     UnknownBrokerError,
     UnknownTopicOrPartitionError,
 )
-from tests.client.requests.asking_support import asker
+from tests.client.requests.support import asker
 from tests.client.worlds import Body, World
 
 Run = Callable[[Body], object]

@@ -23,7 +23,7 @@ from ottla.errors import (
 )
 from ottla.wire.batches import encode_batch
 from ottla.wire.messages import ProduceRequest, ProduceResponse
-from tests.client.requests.asking_support import Asker, asker
+from tests.client.requests.support import Asker, asker
 from tests.client.worlds import Body, World
 
 Run = Callable[[Body], object]

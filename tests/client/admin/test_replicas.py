@@ -9,7 +9,7 @@ import pytest
 from ottla.broker.cluster.cluster import TopicSpec
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import InvalidReplicaAssignmentError, KafkaError, NoReassignmentInProgressError
-from tests.client.requests.asking_support import asker
+from tests.client.requests.support import asker
 from tests.client.worlds import Body, World
 
 Run = Callable[[Body], object]

@@ -18,7 +18,7 @@ from ottla.errors import (
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
-from tests.client.requests.asking_support import asker
+from tests.client.requests.support import asker
 from tests.client.worlds import Body, World
 
 Run = Callable[[Body], object]

@@ -12,7 +12,7 @@ import pytest
 from ottla.client.admin import AsyncAdmin
 from ottla.client.blocking.admin import Admin
 from ottla.errors import UnknownTopicOrPartitionError
-from tests.client.requests.asking_support import asker
+from tests.client.requests.support import asker
 from tests.client.worlds import World, on_sockets
 from tools import make_admin
 

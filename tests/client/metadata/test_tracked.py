@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.client.metadata.merge import GONE
-from ottla.client.metadata.tracked import Question, TrackedTopics
+from ottla.client.metadata.tracked import TopicsQuery, TrackedTopics
 from ottla.client.metadata.view import ClusterView, TopicView
 
 NOTHING = ClusterView()
@@ -23,7 +23,7 @@ def knowing(*names: str, error: int = 0) -> ClusterView:
 
 
 def test_without_topics_only_the_brokers_are_asked_for() -> None:
-    assert tracked().questions(NOTHING) == [Question(())]
+    assert tracked().queries(NOTHING) == [TopicsQuery(())]
 
 
 def test_topics_are_counted() -> None:
@@ -41,45 +41,47 @@ def test_all_topics_are_counted_as_well() -> None:
     topics = tracked(orders=False)
     topics.track_all()
     topics.track_all()
-    assert topics.questions(NOTHING) == [Question(None)]
+    assert topics.queries(NOTHING) == [TopicsQuery(None)]
     assert not topics.untrack_all()
     assert topics.all
     assert "anything" in topics
     assert topics.untrack_all()
-    assert topics.questions(NOTHING) == [Question(("orders",))]
+    assert topics.queries(NOTHING) == [TopicsQuery(("orders",))]
     with pytest.raises(ValueError, match="not all topics are tracked"):
         topics.untrack_all()
 
 
 def test_a_topic_that_may_be_created_is_asked_for_with_creation_until_it_exists() -> None:
     topics = tracked(orders=True)
-    assert topics.questions(NOTHING) == [Question(("orders",), create=True)]
-    assert topics.questions(knowing("orders")) == [Question(("orders",))]
-    assert topics.questions(knowing("orders", error=GONE)) == [Question(("orders",), create=True)]
+    assert topics.queries(NOTHING) == [TopicsQuery(("orders",), create=True)]
+    assert topics.queries(knowing("orders")) == [TopicsQuery(("orders",))]
+    assert topics.queries(knowing("orders", error=GONE)) == [TopicsQuery(("orders",), create=True)]
 
 
 def test_a_topic_that_must_not_be_created_is_never_asked_for_with_creation() -> None:
     topics = tracked(orders=True, logs=False)
-    assert topics.questions(NOTHING) == [Question(("orders",), create=True), Question(("logs",))]
-    assert topics.questions(knowing("orders")) == [Question(("orders", "logs"))]
+    assert topics.queries(NOTHING) == [TopicsQuery(("orders",), create=True), TopicsQuery(("logs",))]
+    assert topics.queries(knowing("orders")) == [TopicsQuery(("orders", "logs"))]
     topics.track_all()
-    assert topics.questions(NOTHING) == [Question(None), Question(("orders",), create=True)]
+    assert topics.queries(NOTHING) == [TopicsQuery(None), TopicsQuery(("orders",), create=True)]
 
 
 def test_creation_stays_allowed_until_the_last_one_has_gone() -> None:
     topics = tracked(orders=True)
     topics.track("orders", create=False)
     topics.untrack("orders")
-    assert topics.questions(NOTHING) == [Question(("orders",), create=True)]
+    assert topics.queries(NOTHING) == [TopicsQuery(("orders",), create=True)]
     topics.untrack("orders")
     topics.track("orders", create=False)
-    assert topics.questions(NOTHING) == [Question(("orders",))]
+    assert topics.queries(NOTHING) == [TopicsQuery(("orders",))]
 
 
 @pytest.mark.parametrize("version", range(1, 14))
-@pytest.mark.parametrize("question", [Question(None), Question(()), Question(("orders",), create=True)])
-def test_every_question_can_be_written_in_every_version(question: Question, version: int) -> None:
-    request = question.request(version)
+@pytest.mark.parametrize(
+    "query", [TopicsQuery(None), TopicsQuery(()), TopicsQuery(("orders",), create=True)]
+)
+def test_every_query_can_be_written_in_every_version(query: TopicsQuery, version: int) -> None:
+    request = query.request(version)
     read = type(request).decode(request.encode(version), version)
-    assert (None if read.topics is None else tuple(topic.name for topic in read.topics)) == question.topics
-    assert read.allow_auto_topic_creation == (question.create or version < 4)
+    assert (None if read.topics is None else tuple(topic.name for topic in read.topics)) == query.topics
+    assert read.allow_auto_topic_creation == (query.create or version < 4)

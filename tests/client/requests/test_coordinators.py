@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from ottla.client.requests.asking import Answer
+from ottla.client.requests.attempt import Answer
 from ottla.client.requests.coordinators import Coordinators, CoordinatorType
 from ottla.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
 

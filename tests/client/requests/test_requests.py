@@ -47,7 +47,7 @@ from ottla.wire.messages import (
     ProduceRequest,
     SaslHandshakeRequest,
 )
-from tests.client.requests.asking_support import asker
+from tests.client.requests.support import asker
 from tests.client.worlds import Body, World
 
 Run = Callable[[Body], object]

@@ -174,7 +174,7 @@ class Consumer:
             self._driver.call(self._consumer.close())
 
     def __del__(self) -> None:
-        # A loop that was left, or read to its `stop`: no user can close this any more, and its connections would stay.
+        # A loop that was left, or read to its `stop`: no user can close it any more, and its connections would stay.
         if not self._consumer.is_closed:
             self._driver.soon(self._consumer.leave)
 

@@ -26,7 +26,7 @@ from ottla.client.consume.offset_spec import EARLIEST, LATEST, OffsetSpec, Start
 from ottla.client.consume.session import Session
 from ottla.client.consume.subscription import Subscription
 from ottla.client.metadata import ClusterView, TopicView
-from ottla.client.metadata.pace import UNKNOWN_ANSWERS
+from ottla.client.metadata.refresh_policy import UNKNOWN_RESPONSES
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import (
     DataLossError,
@@ -308,7 +308,7 @@ class Search:
                 continue  # an answer about something else
             self._last[topic.name] = topic
             self._answers[topic.name] = self._answers.get(topic.name, 0) + 1
-            if self._answers[topic.name] >= UNKNOWN_ANSWERS:
+            if self._answers[topic.name] >= UNKNOWN_RESPONSES:
                 self._assignment.does_not_exist(topic.name)
 
 

@@ -1,14 +1,14 @@
-"""Metadata: the one place that asks who leads what, and tells it to everybody who needs to know.
+"""Metadata: requests who leads what, and notifies the producer, the consumers and the calls that wait for it.
 
     metadata.track("orders", create=True)
     topic = await metadata.wait(lambda view: view.topics.get("orders"), timeout=10)
 
-One task asks, one request at a time. When is pace.py's, whom asking.py's, what tracked.py's; how answers become
-views is in merge.py. A view is applied in one go between two turns of the event loop: first the brokers are told,
-then the listeners, then whoever waits.
+One task sends the requests, one at a time. When is refresh_policy.py's, to which broker broker_choice.py's, what
+tracked.py's; how responses become views is in merge.py. A view is applied in one go between two turns of the event
+loop: first the brokers get it, then the listeners, then the calls that wait.
 
-Invariants: there is never more than one request of the loop under way. Whoever looks at `view` sees one answer,
-never half of it. After `close` nobody is told anything, and nobody waits.
+Invariants: the loop never has more than one pending request. A look at `view` sees one response, never half of it.
+After `close` no listener is notified, and no call waits.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from ottla.client.backoff import Backoff
 from ottla.client.connections.broker import Broker
 from ottla.client.connections.brokers import Brokers
 from ottla.client.deadline import Deadline, DeadlinePassed, check_timeout
-from ottla.client.metadata.asking import Answer, Asking, put
+from ottla.client.metadata.broker_choice import BrokerChoice, QueryResponse, send_queries
 from ottla.client.metadata.cache import TopicCache
 from ottla.client.metadata.merge import GONE, hinted, merged, restricted, troubles
-from ottla.client.metadata.pace import Pace
-from ottla.client.metadata.tracked import Question, TrackedTopics, check_name
+from ottla.client.metadata.refresh_policy import RefreshPolicy
+from ottla.client.metadata.tracked import TopicsQuery, TrackedTopics, check_name
 from ottla.client.metadata.view import BrokerView, ClusterView, MetadataListener, TopicView
 from ottla.client.metadata.waiters import Waiters
 from ottla.client.tasks import Tasks
@@ -49,7 +49,7 @@ class Metadata:
     def __init__(
         self, config: ClientConfig, runtime: Runtime, hooks: Hooks, brokers: Brokers, tasks: Tasks
     ) -> None:
-        """Nothing is asked before `start`, and then when somebody needs it."""
+        """Nothing is requested before `start`, and then when it is needed."""
         self._config = config
         self._clock = runtime.clock
         self._hooks = hooks
@@ -59,8 +59,10 @@ class Metadata:
             config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000, runtime.random
         )
         self._min_age = config.metadata_min_age_ms / 1000
-        self._pace = Pace(self._min_age, config.metadata_max_age_ms / 1000, self._backoff, runtime.random)
-        self._asking = Asking(config, runtime.clock, brokers)
+        self._policy = RefreshPolicy(
+            self._min_age, config.metadata_max_age_ms / 1000, self._backoff, runtime.random
+        )
+        self._broker_choice = BrokerChoice(config, runtime.clock, brokers)
         self._tracked = TrackedTopics()
         self._cache = TopicCache(self._min_age)
         self._cache_lock = asyncio.Lock()
@@ -68,21 +70,21 @@ class Metadata:
         self._listeners: list[MetadataListener] = []
         self._inside: list[tuple[Callable[[], None], asyncio.Future[None]]] = []
         self._changed = asyncio.Event()
-        self._under_way = False
+        self._is_pending = False
         self._tracked_since_sent = False
-        self._tells_soon = False
+        self._notifies_soon = False
         self._task: asyncio.Task[None] | None = None
         self._closed = False
         self.view = ClusterView()
-        """The cluster as it is known now; before the first answer it has no brokers."""
+        """The cluster as it is known now; before the first response it has no brokers."""
 
     def start(self) -> None:
         """Begins; the first request leaves as soon as something is tracked, waited for or refreshed."""
-        self._pace.begin(self._clock.monotonic())
+        self._policy.begin(self._clock.monotonic())
         self._task = self._tasks.spawn(self._run(), "metadata")
 
     async def close(self) -> None:
-        """Ends the loop at once; whoever waits gets a ClientClosedError."""
+        """Ends the loop at once; calls that wait get a ClientClosedError."""
         self._closed = True
         if self._task is not None:
             self._task.cancel()
@@ -93,10 +95,10 @@ class Metadata:
             if not done.done():
                 done.set_exception(ClientClosedError())
 
-    # What is asked for
+    # What is requested
 
     def track(self, topic: str, create: bool | None = None) -> None:
-        """Asks for a topic from now on, until as many `untrack`; at once, if it is not known.
+        """Requests a topic from now on, until as many `untrack`; at once, if it is not known.
 
         `create` says that brokers may create it, if they are set up to; None leaves it to allow_auto_create_topics.
         """
@@ -104,54 +106,54 @@ class Metadata:
         known = topic in self._tracked and topic in self.view.topics
         self._tracked.track(topic, self._config.allow_auto_create_topics if create is None else create)
         if not known:
-            self._asks_for_more(f"topic {topic} is new")
+            self._track_more(f"topic {topic} is new")
 
     def untrack(self, topic: str) -> None:
-        """The view is without it as soon as nobody needs it."""
+        """The view is without it as soon as nothing tracks it."""
         if self._tracked.untrack(topic):
             self.view = restricted(self.view, self._tracked.__contains__)
 
     def track_all(self) -> None:
-        """Asks for every topic from now on, until as many `untrack_all`: for subscriptions by pattern.
+        """Requests every topic from now on, until as many `untrack_all`: for subscriptions by pattern.
 
         A topic that vanishes is shown as gone in one view, and then no more, unless it is tracked by name.
         """
         if not self._tracked.all:
-            self._asks_for_more("all topics are wanted")
+            self._track_more("all topics are wanted")
         self._tracked.track_all()
 
     def untrack_all(self) -> None:
         if self._tracked.untrack_all():
             self.view = restricted(self.view, self._tracked.__contains__)
 
-    # When it is asked for
+    # When it is requested
 
     def refresh(self, why: str) -> None:
-        """Asks again, but not before metadata_min_age_ms have passed since the last answer."""
+        """Requests it again, but not before metadata_min_age_ms have passed since the last response."""
         _log.debug("metadata is to be refreshed: %s", why)
-        self._pace.trigger()
+        self._policy.trigger()
         self._changed.set()
 
     def refresh_now(self, why: str) -> None:
-        """Asks at once, or soon after the request that is under way; after failures, when the back-off is over.
+        """Requests it at once, or soon after the pending request; after failures, when the back-off is over.
 
-        For whoever has found out that what is known is wrong. However many do, and however often, there are no more
-        than about ten requests per second.
+        For a sink or a source that has found out that what is known is wrong. However many do, and however often,
+        there are no more than about ten requests per second.
         """
         _log.debug("metadata is to be refreshed now: %s", why)
-        self._pace.trigger_urgent()
+        self._policy.trigger_urgent()
         self._changed.set()
 
     def failure(self) -> NoBrokersError | None:
-        """Why there has been no answer since the last one, for whoever gives up waiting; None if nothing failed."""
-        return self._asking.error()
+        """Why there has been no response since the last one, for a call that gives up; None if nothing failed."""
+        return self._broker_choice.error()
 
     @property
     def is_failing(self) -> bool:
-        """Whether a broker has failed to answer since the last answer."""
-        return self._asking.is_failing
+        """Whether a broker has failed to respond since the last response."""
+        return self._broker_choice.is_failing
 
-    # Who is told
+    # Listeners, and calls that wait
 
     def add_listener(self, listener: MetadataListener) -> None:
         """From the next view on; the present one is there to be looked at."""
@@ -167,7 +169,7 @@ class Metadata:
         *,
         what: str = "the cluster's metadata",
     ) -> _T:
-        """The first thing that `until` finds in a view and that is not None; asks at once if it is not there yet.
+        """The first thing that `until` finds in a view and that is not None; requested at once if it is not there.
 
         What `until` raises is raised here. ApiTimeoutError after `timeout` seconds (default_api_timeout_ms without),
         whether or not a broker can be reached; `what` is for its text.
@@ -176,15 +178,18 @@ class Metadata:
         value = until(self.view)
         if value is not None:
             return value
-        if not self._under_way or self._tracked_since_sent:
-            self._ask_at_once(f"a call waits for {what}")
+        if not self._is_pending or self._tracked_since_sent:
+            self._request_at_once(f"a call waits for {what}")
         seconds = self._api_timeout(timeout)
         return await self._waiters.wait(what, until, seconds, lambda: self._too_late(what, seconds))
 
     async def run_inside(self, function: Callable[[], None]) -> None:
-        """Calls `function` between two updates: while no request is under way, whose answer would be older."""
+        """Calls `function` between two updates: while no request is pending, whose response would be older.
+
+        For what forgets topics: a response on its way would bring them back.
+        """
         self._check_open()
-        if not self._under_way:
+        if not self._is_pending:
             function()
             return
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -199,10 +204,10 @@ class Metadata:
         leader_epoch: int,
         brokers: Iterable[BrokerView] = (),
     ) -> None:
-        """Takes the leader that a broker named in an answer about something else (KIP-951), if its epoch is newer.
+        """Takes the leader that a broker named in a response about something else (KIP-951), if its epoch is newer.
 
-        `view` has it at once. Listeners are told a moment later: once for all hints of an answer, and never in
-        the middle of what its receiver is doing. A hint that cannot be taken is a reason to ask.
+        `view` has it at once. Listeners are notified a moment later: once for all hints of a response, and never in
+        the middle of what its receiver is doing. A hint that cannot be taken is a reason to refresh.
         """
         if self._closed:
             return
@@ -216,9 +221,9 @@ class Metadata:
         name = view.topic_name(topic) if isinstance(topic, Uuid) else topic
         self._cache.forget(str(name))
         self._take(view)
-        if not self._tells_soon:
-            self._tells_soon = True
-            asyncio.get_running_loop().call_soon(self._tell_of_hints)
+        if not self._notifies_soon:
+            self._notifies_soon = True
+            asyncio.get_running_loop().call_soon(self._notify_of_hints)
 
     async def fresh(
         self,
@@ -227,10 +232,10 @@ class Metadata:
         max_age: float | None = None,
         timeout: float | None = None,
     ) -> ClusterView:
-        """The cluster with these topics, None for all, from answers of the last `max_age` seconds; asks if need be.
+        """The cluster with these topics, None for all, from responses of the last `max_age` seconds, or a new one.
 
-        Without `max_age` it is metadata_min_age_ms; 0 always asks. Topics are never created. One that does not exist
-        has its error in the view. ApiTimeoutError after `timeout` seconds (default_api_timeout_ms without).
+        Without `max_age` it is metadata_min_age_ms; 0 always sends a request. Topics are never created. One that does
+        not exist has its error in the view. ApiTimeoutError after `timeout` seconds (default_api_timeout_ms without).
         """
         names = None if topics is None else tuple(dict.fromkeys(topics))
         for name in names or ():
@@ -250,13 +255,13 @@ class Metadata:
                 await self._until_due()
                 await self._update()
         except ClientClosedError:
-            _log.debug("the brokers were closed before metadata: nothing is left to ask")
+            _log.debug("the brokers were closed before metadata: nothing is left to request")
 
     async def _until_due(self) -> None:
         while True:
             self._changed.clear()
             now = self._clock.monotonic()
-            due = self._pace.due(now)
+            due = self._policy.due(now)
             if due <= now:
                 return
             timer = self._clock.call_later(due - now, self._changed.set)
@@ -269,36 +274,36 @@ class Metadata:
         began = self._clock.monotonic()
         error = None
         try:
-            answers = await self._asking.first_answer(self._attempt)
+            responses = await self._broker_choice.first_response(self._attempt)
         except NoBrokersError as failed:
             error = failed
             _log.debug("%s", failed)
-            self._pace.failed(self._clock.monotonic())
+            self._policy.failed(self._clock.monotonic())
         else:
-            self._absorb(answers)
-            reasons = [*troubles(self.view, self._tracked.names), *self._tell(), *self._waiters.reasons()]
-            self._pace.answered(self._clock.monotonic(), reasons)
+            self._absorb(responses)
+            reasons = [*troubles(self.view, self._tracked.names), *self._notify(), *self._waiters.reasons()]
+            self._policy.succeeded(self._clock.monotonic(), reasons)
             self._pause()
-        if (tell := self._hooks.on_metadata) is not None:
-            tell(self.view, self._clock.monotonic() - began, error)
+        if (on_metadata := self._hooks.on_metadata) is not None:
+            on_metadata(self.view, self._clock.monotonic() - began, error)
 
-    async def _attempt(self, broker: Broker) -> list[Answer]:
+    async def _attempt(self, broker: Broker) -> list[QueryResponse]:
         try:
-            return await put(broker, self._questions)
+            return await send_queries(broker, self._queries)
         except BaseException:
             self._pause()
             raise
 
-    def _questions(self) -> Sequence[Question]:
+    def _queries(self) -> Sequence[TopicsQuery]:
         """The request leaves now: what was tracked and triggered until here is in it."""
-        self._under_way = True
+        self._is_pending = True
         self._tracked_since_sent = False
-        self._pace.sent()
-        return self._tracked.questions(self.view)
+        self._policy.sent()
+        return self._tracked.queries(self.view)
 
     def _pause(self) -> None:
-        """No request is under way any more: time for what has to happen between two updates."""
-        self._under_way = False
+        """No request is pending any more: time for what has to happen between two updates."""
+        self._is_pending = False
         if self._closed:
             return
         inside, self._inside = self._inside, []
@@ -307,28 +312,28 @@ class Metadata:
                 continue
             try:
                 function()
-            except Exception as error:  # noqa: BLE001 -- whatever it is, it goes to whoever awaits it
+            except Exception as error:  # noqa: BLE001 -- whatever it is, it goes to the call that awaits it
                 done.set_exception(error)
             else:
                 done.set_result(None)
 
     # Updates
 
-    def _absorb(self, answers: Iterable[Answer]) -> ClusterView:
-        """Takes answers into view and cache; all topics that are known then, tracked or not."""
+    def _absorb(self, responses: Iterable[QueryResponse]) -> ClusterView:
+        """Takes responses into view and cache; all topics that are known then, tracked or not."""
         now = self._clock.monotonic()
         view = replace(self.view, topics=MappingProxyType(self._cache.topics | dict(self.view.topics)))
-        for answer in answers:
-            view = merged(view, answer.response, answer.version, answer.question.topics)
-        for answer in answers:
-            self._cache.put(view, answer.question.topics, now)
+        for response in responses:
+            view = merged(view, response.message, response.version, response.query.topics)
+        for response in responses:
+            self._cache.put(view, response.query.topics, now)
         self._take(restricted(view, lambda name: self._shows(view.topics[name])))
         return view
 
     def _shows(self, topic: TopicView) -> bool:
         if not self._tracked.all or topic.error_code != GONE or topic.name in self._tracked.names:
             return topic.name in self._tracked
-        # Nobody asked for it by name: it is shown as gone once.
+        # It is not tracked by name: it is shown as gone once.
         last = self.view.topics.get(topic.name)
         return last is not None and last.error_code != GONE
 
@@ -336,27 +341,27 @@ class Metadata:
         self._brokers.update(view.brokers.values())
         self.view = view
 
-    def _tell(self) -> list[str]:
-        """Tells listeners and waiters of the present view; why the listeners want another one soon."""
-        self._tells_soon = False
-        reasons = [reason for listener in list(self._listeners) for reason in self._told(listener)]
+    def _notify(self) -> list[str]:
+        """Notifies listeners and waiters of the present view; why the listeners want another one soon."""
+        self._notifies_soon = False
+        reasons = [reason for listener in list(self._listeners) for reason in self._notified(listener)]
         self._waiters.look(self.view)
         return reasons
 
-    def _told(self, listener: MetadataListener) -> Iterable[str]:
+    def _notified(self, listener: MetadataListener) -> Iterable[str]:
         try:
             return list(listener.on_metadata(self.view))
         except Exception as error:  # noqa: BLE001 -- a bug in one listener must not end metadata for all others
             self._tasks.crashed(f"metadata of {type(listener).__name__}", error)
             return ()
 
-    def _tell_of_hints(self) -> None:
-        # An answer that came in between has been told already, with the hints in it.
-        if self._tells_soon and not self._closed:
-            self._tell_and_trigger()
+    def _notify_of_hints(self) -> None:
+        # Listeners have been notified of a response that came in between, with the hints in it.
+        if self._notifies_soon and not self._closed:
+            self._notify_and_trigger()
 
-    def _tell_and_trigger(self) -> None:
-        for reason in self._tell():
+    def _notify_and_trigger(self) -> None:
+        for reason in self._notify():
             self.refresh(reason)
 
     # Admin calls
@@ -365,38 +370,40 @@ class Metadata:
         self._check_open()
         topics = self._cache.get(names, max_age, self._clock.monotonic())
         if topics is None:
-            # One at a time: what the first asks for is what the others find.
+            # One at a time: what the first requests is what the others find.
             async with self._cache_lock:
                 topics = self._cache.get(names, max_age, self._clock.monotonic())
                 if topics is None:
-                    topics = _named(await self._asked(Question(names)), names)
+                    topics = _named(await self._queried(TopicsQuery(names)), names)
         return replace(self.view, topics=MappingProxyType(topics))
 
-    async def _asked(self, question: Question) -> ClusterView:
+    async def _queried(self, query: TopicsQuery) -> ClusterView:
         failures = 0
         while True:
             self._check_open()
             try:
-                answers = await self._asking.first_answer(lambda broker: put(broker, lambda: [question]))
+                responses = await self._broker_choice.first_response(
+                    lambda broker: send_queries(broker, lambda: [query])
+                )
             except NoBrokersError:
                 await self._clock.sleep(self._backoff.delay(failures))
                 failures += 1
             else:
                 self._check_open()
-                view = self._absorb(answers)
-                self._tell_and_trigger()
+                view = self._absorb(responses)
+                self._notify_and_trigger()
                 return view
 
     # Small things
 
-    def _asks_for_more(self, why: str) -> None:
+    def _track_more(self, why: str) -> None:
         self._tracked_since_sent = True
-        self._ask_at_once(why)
+        self._request_at_once(why)
 
-    def _ask_at_once(self, why: str) -> None:
-        """For what is new: nothing is known of it yet, however young the last answer is."""
-        _log.debug("metadata is asked for at once: %s", why)
-        self._pace.trigger_now()
+    def _request_at_once(self, why: str) -> None:
+        """For what is new: nothing is known of it yet, however young the last response is."""
+        _log.debug("metadata is requested at once: %s", why)
+        self._policy.trigger_now()
         self._changed.set()
 
     def _check_open(self) -> None:

@@ -1,11 +1,11 @@
-"""How answers and hints become the next view: pure functions, from the old view to the new one.
+"""How responses and hints become the next view: pure functions, from the old view to the new one.
 
-An answer may be older than what is known, because it comes from a broker that lags behind. So for one topic id
-leader epochs never go back: an older partition in an answer is ignored. Another topic id under the same name is a
-topic that was deleted and created again, and everything known about the old one is dropped; an answer with an id that
-the topic had before is ignored, since ids never come back. In another cluster everything begins anew.
+A response may be older than what is known, because it comes from a broker that lags behind. So for one topic id
+leader epochs never go back: an older partition in a response is ignored. Another topic id under the same name is a
+topic that was deleted and created again, and everything known about the old one is dropped; a response with an id
+that the topic had before is ignored, since ids never come back. In another cluster everything begins anew.
 
-Not here: what is asked for (tracked.py), and when (pace.py).
+Not here: what is requested (tracked.py), and when (refresh_policy.py).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from ottla.wire import ZERO_UUID, Uuid
 from ottla.wire.messages import MetadataResponse
 
 _RELIABLE_EPOCHS_SINCE: Final = 9
-"""Before, a broker could answer with the epoch of an earlier leader (KAFKA-9212), so Kafka's clients ignore it."""
+"""Before, a broker could respond with the epoch of an earlier leader (KAFKA-9212), so Kafka's clients ignore it."""
 
 _MOST_PARTITIONS: Final = 1_000_000
-"""Indexes beyond are no answer of a sane broker, and filling up to them would take all memory."""
+"""Indexes beyond come from no sane broker, and filling up to them would take all memory."""
 
 _MOST_FORMER: Final = 8
 """Ids of a topic's earlier lives to remember: brokers lag behind by one or two."""
@@ -43,21 +43,21 @@ _Partition = MetadataResponse.MetadataResponsePartition
 
 
 def merged(
-    old: ClusterView, answer: MetadataResponse, version: int, asked: Sequence[str] | None
+    old: ClusterView, response: MetadataResponse, version: int, requested: Sequence[str] | None
 ) -> ClusterView:
-    """The view after an answer. `asked` are the topics that it is about, None for all; others stay as they are."""
-    answered = {topic.name: topic for topic in answer.topics if topic.name is not None}
+    """The view after a response. `requested` are the topics that it is about, None for all; others stay."""
+    named = {topic.name: topic for topic in response.topics if topic.name is not None}
     topics = dict(old.topics)
-    is_same = answer.cluster_id == old.cluster_id
-    for name, topic in answered.items():
+    is_same = response.cluster_id == old.cluster_id
+    for name, topic in named.items():
         topics[name] = _merged_topic(old.topics.get(name), name, topic, version, is_same)
-    for name in old.topics if asked is None else asked:
-        if name not in answered:
+    for name in old.topics if requested is None else requested:
+        if name not in named:
             topics[name] = _gone(old.topics.get(name), name)
     return ClusterView(
-        answer.cluster_id,
-        answer.controller_id,
-        MappingProxyType({broker.node_id: _broker(broker) for broker in answer.brokers}),
+        response.cluster_id,
+        response.controller_id,
+        MappingProxyType({broker.node_id: _broker(broker) for broker in response.brokers}),
         MappingProxyType(topics),
     )
 
@@ -86,7 +86,7 @@ def hinted(
 
 
 def restricted(view: ClusterView, keep: Callable[[str], bool]) -> ClusterView:
-    """The view without the topics that nobody wants."""
+    """The view without the topics that are not tracked."""
     if all(map(keep, view.topics)):
         return view
     kept = {name: topic for name, topic in view.topics.items() if keep(name)}
@@ -94,7 +94,7 @@ def restricted(view: ClusterView, keep: Callable[[str], bool]) -> ClusterView:
 
 
 def troubles(view: ClusterView, names: Iterable[str]) -> Iterator[str]:
-    """Why these topics should be asked for again soon: what is missing, or has an error that may pass."""
+    """Why these topics should be requested again soon: what is missing, or has an error that may pass."""
     for name in names:
         topic = view.topics.get(name)
         if topic is None:
@@ -111,61 +111,59 @@ def troubles(view: ClusterView, names: Iterable[str]) -> Iterator[str]:
 
 
 def _merged_topic(
-    old: TopicView | None, name: str, answer: _Topic, version: int, is_same_cluster: bool
+    old: TopicView | None, name: str, response: _Topic, version: int, is_same_cluster: bool
 ) -> TopicView:
     former = old.former_ids if old is not None and is_same_cluster else ()
-    if old is not None and answer.topic_id in former:
+    if old is not None and response.topic_id in former:
         return old
     if (
         old is not None
-        and ZERO_UUID not in (old.topic_id, answer.topic_id)
-        and old.topic_id != answer.topic_id
+        and ZERO_UUID not in (old.topic_id, response.topic_id)
+        and old.topic_id != response.topic_id
     ):
         former = (*former, old.topic_id)[-_MOST_FORMER:] if is_same_cluster else ()
         old = None  # created again: epochs begin anew
     known = () if old is None else old.partitions
-    topic_id = answer.topic_id
+    topic_id = response.topic_id
     if old is not None and topic_id == ZERO_UUID:
         topic_id = old.topic_id
-    # An answer with an error has no partitions; those that are known still lead to whoever has the records.
-    if not answer.error_code or answer.partitions:
-        known = tuple(_merged_partitions(known, answer.partitions, version))
-    return TopicView(name, topic_id, answer.is_internal, answer.error_code, known, former)
+    # A response with an error has no partitions; those that are known still lead to the records.
+    if not response.error_code or response.partitions:
+        known = tuple(_merged_partitions(known, response.partitions, version))
+    return TopicView(name, topic_id, response.is_internal, response.error_code, known, former)
 
 
 def _merged_partitions(
-    known: Sequence[PartitionView], answered: Iterable[_Partition], version: int
+    known: Sequence[PartitionView], named: Iterable[_Partition], version: int
 ) -> Iterator[PartitionView]:
-    by_index = {
-        part.partition_index: part for part in answered if 0 <= part.partition_index < _MOST_PARTITIONS
-    }
+    by_index = {part.partition_index: part for part in named if 0 <= part.partition_index < _MOST_PARTITIONS}
     for index in range(max(len(known), max(by_index, default=-1) + 1)):
         old = known[index] if index < len(known) else None
-        answer = by_index.get(index)
-        if answer is None:
+        response = by_index.get(index)
+        if response is None:
             old = old or PartitionView(index, NO_LEADER, NO_EPOCH)
             yield replace(old, error_code=GONE)
         else:
-            yield _merged_partition(old, answer, version)
+            yield _merged_partition(old, response, version)
 
 
-def _merged_partition(old: PartitionView | None, answer: _Partition, version: int) -> PartitionView:
-    epoch = answer.leader_epoch if version >= _RELIABLE_EPOCHS_SINCE else NO_EPOCH
+def _merged_partition(old: PartitionView | None, response: _Partition, version: int) -> PartitionView:
+    epoch = response.leader_epoch if version >= _RELIABLE_EPOCHS_SINCE else NO_EPOCH
     if old is not None and epoch < old.leader_epoch:
         if epoch != NO_EPOCH:
             return old
-        if answer.leader_id == NO_LEADER:
+        if response.leader_id == NO_LEADER:
             epoch = (
                 old.leader_epoch
             )  # it says nothing about a leader, so what was known of epochs still holds
     return PartitionView(
-        answer.partition_index,
-        answer.leader_id,
+        response.partition_index,
+        response.leader_id,
         epoch,
-        tuple(answer.replica_nodes),
-        tuple(answer.isr_nodes),
-        tuple(answer.offline_replicas),
-        answer.error_code,
+        tuple(response.replica_nodes),
+        tuple(response.isr_nodes),
+        tuple(response.offline_replicas),
+        response.error_code,
     )
 
 

@@ -1,10 +1,10 @@
-"""Which topics somebody needs, and the questions that follow from it. No waiting and no clock.
+"""Which topics the producer and the consumers need, and the queries that follow from it. No waiting and no clock.
 
 Topics are counted: two consumers and the producer may track the same one. `create` says that a topic may be created
-by being asked for, which brokers do for whole requests only; so where some topics may be created and others
-must not, there are two questions.
+by a request for it, which brokers do for whole requests only; so where some topics may be created and others
+must not, there are two queries.
 
-Invariant: a topic that nobody allowed to be created is never in a question that allows it.
+Invariant: a topic that none of them allowed to be created is never in a query that allows it.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ from ottla.errors import InvalidTopicError
 from ottla.wire.messages import MetadataRequest
 
 _CREATION_CHOSEN_SINCE: Final = 4
-"""Before, every question allowed it, and the field could not be written."""
-
+"""Before, every request allowed it, and the field could not be written."""
 
 _LONGEST_NAME: Final = 249
 
 
 def check_name(topic: str) -> None:
-    """An InvalidTopicError for what cannot be the name of a topic and cannot be asked for either.
+    """An InvalidTopicError for what cannot be the name of a topic and cannot be requested either.
 
-    One such name would keep the whole question, and with it everybody else's topics, from being sent. What brokers
-    can refuse by themselves is theirs to refuse.
+    One such name would keep the whole request, and with it all other topics, from being sent. What brokers can refuse
+    by themselves is theirs to refuse.
     """
     if not isinstance(topic, str):
         raise TypeError(f"topic must be a str, not {type(topic).__name__}")
@@ -43,7 +42,7 @@ def check_name(topic: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class TopicsQuery:
     """One Metadata request: topics by name, None for all of them."""
 
     topics: tuple[str, ...] | None
@@ -64,7 +63,7 @@ class _Tracked:
 
 
 class TrackedTopics:
-    """The topics that are asked for, with how many need each; under `all`, every topic of the cluster."""
+    """The topics that are requested, with how many need each; under `all`, every topic of the cluster."""
 
     def __init__(self) -> None:
         self._topics: dict[str, _Tracked] = {}
@@ -85,11 +84,11 @@ class TrackedTopics:
     def track(self, topic: str, create: bool) -> None:
         tracked = self._topics.setdefault(topic, _Tracked(0, create=False))
         tracked.count += 1
-        # Who allowed it is not noted: it stays allowed until the last one has gone.
+        # Which of them allowed it is not kept: it stays allowed until the last one has gone.
         tracked.create = tracked.create or create
 
     def untrack(self, topic: str) -> bool:
-        """Whether that was the last one who needed it."""
+        """Whether that was the last one to need it."""
         tracked = self._topics.get(topic)
         if tracked is None:
             raise ValueError(f"topic {topic!r} is not tracked")
@@ -102,22 +101,22 @@ class TrackedTopics:
         self._all += 1
 
     def untrack_all(self) -> bool:
-        """Whether that was the last one who needed all."""
+        """Whether that was the last one to need all."""
         if self._all == 0:
             raise ValueError("not all topics are tracked")
         self._all -= 1
         return self._all == 0
 
-    def questions(self, view: ClusterView) -> Sequence[Question]:
-        """What to ask now; with nothing tracked, one question for no topics: it is answered with the brokers."""
+    def queries(self, view: ClusterView) -> Sequence[TopicsQuery]:
+        """What to request now; with nothing tracked, one query for no topics: the response to it has the brokers."""
         creatable = tuple(name for name, tracked in self._topics.items() if tracked.create)
         if all(_exists(view, name) for name in creatable):
-            return [Question(None if self._all else tuple(self._topics))]
-        creating = Question(creatable, create=True)
+            return [TopicsQuery(None if self._all else tuple(self._topics))]
+        creating = TopicsQuery(creatable, create=True)
         if self._all:
-            return [Question(None), creating]
+            return [TopicsQuery(None), creating]
         others = tuple(name for name, tracked in self._topics.items() if not tracked.create)
-        return [creating, Question(others)] if others else [creating]
+        return [creating, TopicsQuery(others)] if others else [creating]
 
 
 def _exists(view: ClusterView, name: str) -> bool:

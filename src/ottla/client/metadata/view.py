@@ -1,6 +1,6 @@
 """What the client knows about a cluster: values that never change, and a new one for every update.
 
-How an answer becomes a view is in merge.py, who asks for it in loop.py. Codes are Kafka's numbers, 0 is no error.
+How a response becomes a view is in merge.py, what requests it in loop.py. Codes are Kafka's numbers, 0 is no error.
 
 Invariant: `partitions[i].index == i`, also where a broker has left a partition out.
 """
@@ -63,7 +63,7 @@ class TopicView:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """The cluster as of the last answer: all brokers, and the topics that somebody tracks."""
+    """The cluster as of the last response: all brokers, and the topics that are tracked."""
 
     cluster_id: str | None = None
     controller_id: int = -1
@@ -80,10 +80,10 @@ class ClusterView:
 
 
 class MetadataListener(Protocol):
-    """Somebody whose work depends on who leads what: producer and consumers."""
+    """What depends on the leaders of partitions: the producer and the consumers."""
 
     def on_metadata(self, view: ClusterView) -> Iterable[str]:
-        """Takes a new view; returns why metadata should be asked for again soon, or nothing.
+        """Takes a new view; returns why metadata should be requested again soon, or nothing.
 
         Called between two turns of the loop; it must neither wait nor raise. The same reason in the same words
         is hurried for a few times only; a new one gets its own quick retries.

@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 
 class Waiters:
-    """Those who wait, in the order in which they came."""
+    """The calls that wait, in the order in which they came."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -25,7 +25,7 @@ class Waiters:
         self._waiting: dict[int, tuple[str, Callable[[ClusterView], Any], asyncio.Future[Any]]] = {}
 
     def reasons(self) -> Iterator[str]:
-        """Why metadata should be asked for again soon."""
+        """Why metadata should be requested again soon."""
         return (
             f"call {number} waits for {what}"
             for number, (what, _, found) in self._waiting.items()
@@ -56,13 +56,13 @@ class Waiters:
             del self._waiting[number]
 
     def look(self, view: ClusterView) -> None:
-        """Wakes those whose condition holds, or raises: what a condition raises is for the one who waits."""
+        """Wakes the calls whose condition holds, or raises: what a condition raises is raised by its call."""
         for _, until, found in list(self._waiting.values()):
             if found.done():
                 continue
             try:
                 value = until(view)
-            except Exception as error:  # noqa: BLE001 -- whatever it is, it goes to whoever waits
+            except Exception as error:  # noqa: BLE001 -- whatever it is, it goes to the call that waits
                 found.set_exception(error)
             else:
                 if value is not None:

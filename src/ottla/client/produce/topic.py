@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from ottla.client.metadata import PartitionView, TopicView
-from ottla.client.metadata.pace import UNKNOWN_ANSWERS
+from ottla.client.metadata.refresh_policy import UNKNOWN_RESPONSES
 from ottla.client.partitioners import LeaderLatency, TopicPartitioner
 from ottla.client.produce.flushes import Flush
 from ottla.client.produce.recbuf import Outlet, RecBuf
@@ -93,7 +93,7 @@ class TopicProducer:
             self._unknown_loads = 0
         elif isinstance(error, UNKNOWN_TOPIC):
             self._unknown_loads += 1
-            if self._unknown_loads >= UNKNOWN_ANSWERS:
+            if self._unknown_loads >= UNKNOWN_RESPONSES:
                 self._unknown_loads = 0
                 return error
         elif not error.retriable:

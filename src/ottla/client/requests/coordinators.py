@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import IntEnum
 
-from ottla.client.requests.asking import NOBODY, Asking
+from ottla.client.requests.attempt import NOBODY, Asking
 from ottla.errors import CoordinatorNotAvailableError, KafkaError, from_code
 from ottla.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
 

@@ -18,7 +18,7 @@ from ottla.client.backoff import Backoff
 from ottla.client.connections.brokers import Brokers
 from ottla.client.deadline import Deadline, DeadlinePassed, check_timeout
 from ottla.client.metadata import Metadata
-from ottla.client.requests.asking import NOBODY, Answer, Asking
+from ottla.client.requests.attempt import NOBODY, Answer, Asking
 from ottla.client.requests.routing import RetryState, Routing, Target
 from ottla.client.requests.sharding import Destination, Key, Route, in_newest_shape, route_of
 from ottla.config import ClientConfig

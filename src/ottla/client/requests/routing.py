@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ottla.client.metadata import ClusterView, Metadata
-from ottla.client.requests.asking import NOBODY, Asking
+from ottla.client.requests.attempt import NOBODY, Asking
 from ottla.client.requests.coordinators import Coordinators, CoordinatorType
 from ottla.client.requests.sharding import Destination, Key, Route
 from ottla.client.topic_partition import TopicPartition

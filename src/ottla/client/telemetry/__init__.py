@@ -3,6 +3,6 @@
 loop.py talks to a broker, subscription.py has the rules, points.py and otlp.py make what is sent.
 """
 
-from ottla.client.telemetry.loop import Telemetry
+from ottla.client.telemetry.reporter import Telemetry
 
 __all__ = ["Telemetry"]

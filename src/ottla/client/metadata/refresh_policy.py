@@ -1,11 +1,11 @@
-"""When metadata is asked for next: a state machine over triggers, answers and failures; time comes in as a number.
+"""When metadata is requested next: a state machine over triggers, responses and failures; time comes in as a number.
 
 Five things make a request due: an immediate trigger (now), an urgent one (now, but not within 100 ms of the last
-answer), a lazy one (min age after it), an answer with troubles (quickly, about every 250 ms and at most 8 times for
-the same troubles, then every min age), and age (max age after the last answer). After a failure only the back-off
-counts, however many triggers come.
+response), a lazy one (min age after it), a response with troubles (quickly, about every 250 ms and at most 8 times
+for the same troubles, then every min age), and age (max age after the last response). After a failure only the
+back-off counts, however many triggers come.
 
-Invariant: a trigger that comes before a request is sent is answered by it; one that comes later leads to one more.
+Invariant: a trigger that comes before a request is sent is served by it; one that comes later leads to one more.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ QUICK_RETRY: Final = 0.25
 QUICK_RETRIES: Final = 8
 URGENT_SPACING: Final = 0.1
 """Seconds; a thousand partitions with a wrong leader are a thousand triggers, each by itself."""
-UNKNOWN_ANSWERS: Final = 5
-"""How many answers in a row may say that there is no such topic: it may be on its way to be created."""
+UNKNOWN_RESPONSES: Final = 5
+"""How many responses in a row may say that there is no such topic: it may be on its way to be created."""
 _JITTER: Final = 0.2
 
 
-class Pace:
+class RefreshPolicy:
     """Ages in seconds; `backoff` is for failures, in seconds too."""
 
     def __init__(self, min_age: float, max_age: float, backoff: Backoff, random: Random) -> None:
@@ -35,7 +35,7 @@ class Pace:
         self._max_age = max_age
         self._backoff = backoff
         self._random = random
-        self._answered_at = -inf
+        self._succeeded_at = -inf
         self._aged_at = inf
         self._now = False
         self._urgent = False
@@ -51,7 +51,7 @@ class Pace:
         return self._failures > 0
 
     def begin(self, now: float) -> None:
-        """Nothing is due yet, unless somebody has asked already; but age counts from here."""
+        """Nothing is due yet, unless it was triggered already; but age counts from here."""
         self._aged_at = now + self._max_age
 
     def trigger(self) -> None:
@@ -59,20 +59,20 @@ class Pace:
         self._soon = True
 
     def trigger_urgent(self) -> None:
-        """Now, unless the last answer is only a moment old."""
+        """Now, unless the last response is only a moment old."""
         self._urgent = True
 
     def trigger_now(self) -> None:
         self._now = True
 
     def sent(self) -> None:
-        """What was wanted so far is under way."""
+        """What was wanted so far is in the request that is pending now."""
         self._now = self._urgent = self._soon = False
         self._retry_at = inf
 
-    def answered(self, now: float, troubles: Iterable[str]) -> None:
-        """An answer is applied; `troubles` are why it should be asked for again soon."""
-        self._answered_at = now
+    def succeeded(self, now: float, troubles: Iterable[str]) -> None:
+        """A response is applied; `troubles` are why metadata should be requested again soon."""
+        self._succeeded_at = now
         self._aged_at = now + self._max_age
         self._failures = 0
         self._failed_until = -inf
@@ -85,18 +85,18 @@ class Pace:
         self._retry_at = now + self._retry_delay()
 
     def failed(self, now: float) -> None:
-        """Nobody answered; it is tried again, because whatever wanted it still does."""
+        """No broker responded; it is tried again, because what wanted it still does."""
         self._failed_until = now + self._backoff.delay(self._failures)
         self._failures += 1
 
     def due(self, now: float) -> float:
-        """When to ask, a time that may have passed already."""
+        """When to send the next request, a time that may have passed already."""
         if self._failures:
             return self._failed_until
         if self._now:
             return now
-        urgently = max(now, self._answered_at + URGENT_SPACING) if self._urgent else inf
-        lazily = self._answered_at + self._min_age if self._soon else inf
+        urgently = max(now, self._succeeded_at + URGENT_SPACING) if self._urgent else inf
+        lazily = self._succeeded_at + self._min_age if self._soon else inf
         return min(urgently, lazily, self._retry_at, self._aged_at)
 
     def _retry_delay(self) -> float:

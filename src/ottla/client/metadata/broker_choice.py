@@ -1,11 +1,11 @@
-"""Whom to ask for metadata: one broker after the other until one answers, and the bootstrap servers when none does.
+"""Which broker a metadata request goes to: one after the other until one responds, else the bootstrap servers.
 
 Kafka's clients begin again with the bootstrap servers (KIP-899, KIP-1102) when no known broker can be reached, when
-metadata_recovery_rebootstrap_trigger_ms pass without an answer, and when a broker tells them to. As long as there
-are others to ask, a broker has its share of a few seconds, so that one which hangs does not hold everybody up; the
+metadata_recovery_rebootstrap_trigger_ms pass without a response, and when a broker tells them to. As long as there
+are others to try, a broker has its share of a few seconds, so that one which hangs does not hold up the client; the
 last one has request_timeout_ms, so that slow brokers are heard.
 
-Not here: what is asked, and what becomes of the answer.
+Not here: what is requested (tracked.py), and what becomes of the response (merge.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ottla.client.connections.broker import Broker
 from ottla.client.connections.brokers import Brokers, Patience, no_brokers_error
 from ottla.client.connections.purposes import Purpose
 from ottla.client.deadline import Deadline, DeadlinePassed
-from ottla.client.metadata.tracked import Question
+from ottla.client.metadata.tracked import TopicsQuery
 from ottla.config import ClientConfig
 from ottla.errors import (
     KafkaError,
@@ -39,16 +39,16 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a broker said, to which question, in which version."""
+class QueryResponse:
+    """What a broker said, to which query, in which version."""
 
-    question: Question
-    response: MetadataResponse
+    query: TopicsQuery
+    message: MetadataResponse
     version: int
 
 
-class Asking:
-    """Asks for metadata on behalf of the loop and of admin calls; both may be at it at the same time."""
+class BrokerChoice:
+    """Chooses brokers for the loop and for admin calls; both may be at it at the same time."""
 
     def __init__(self, config: ClientConfig, clock: Clock, brokers: Brokers) -> None:
         self._rebootstraps = config.metadata_recovery_strategy == "rebootstrap"
@@ -58,7 +58,7 @@ class Asking:
         self._clock = clock
         self._brokers = brokers
         self._failing_since: float | None = None
-        # Whoever did not answer the last time is asked last.
+        # A broker that did not respond the last time is tried last.
         self._silent: dict[tuple[str, int], None] = {}
         self._tried: dict[tuple[str, int], tuple[Broker, Exception]] = {}
 
@@ -67,10 +67,10 @@ class Asking:
         return bool(self._tried)
 
     def error(self) -> NoBrokersError | None:
-        """Why nobody has answered since the last one that did; None if nobody has failed."""
+        """Why no broker has responded since the last one that did; None if none has failed."""
         reasons: dict[tuple[str, int], tuple[Broker, Exception | str]] = {**self._tried}
         for broker in self._brokers.known() or self._brokers.seeds():
-            # One that is being asked has not failed yet, and whoever gives up now waits for it.
+            # One with a pending request has not failed yet, and a call that gives up now waits for it.
             if _address(broker) not in reasons and (trouble := broker.trouble()) is not None:
                 reasons[_address(broker)] = broker, trouble
         if not reasons:
@@ -78,25 +78,25 @@ class Asking:
         what = "asking for metadata (see bootstrap_servers, and the brokers' advertised.listeners)"
         return no_brokers_error(what, list(reasons.values()))
 
-    async def first_answer(self, attempt: Callable[[Broker], Coroutine[Any, Any, _T]]) -> _T:
+    async def first_response(self, attempt: Callable[[Broker], Coroutine[Any, Any, _T]]) -> _T:
         """What `attempt` returns for the first broker for which it does; NoBrokersError when all have failed."""
         waiting = self._in_order()
         while waiting:
             broker = waiting.pop(0)
             try:
                 limit = self._patience.share(len(waiting)) if waiting else self._most
-                answer = await self._bounded(broker, attempt(broker), limit)
+                response = await self._bounded(broker, attempt(broker), limit)
             except (KafkaError, OSError) as error:
                 begins_again = self._failed(broker, error)
                 if begins_again or (not waiting and self._begins_again("no known broker answers")):
                     waiting = self._in_order()
             else:
-                self._answered(broker)
-                return answer
+                self._responded(broker)
+                return response
         raise self.error() or NoBrokersError("asking for metadata: there is no broker to ask")
 
     async def _bounded(self, broker: Broker, attempt: Coroutine[Any, Any, _T], limit: float) -> _T:
-        # Cancelled, not closed: others may have requests under way over the same connection.
+        # Cancelled, not closed: the connection may have other pending requests.
         deadline = Deadline(self._clock, limit)
         try:
             return await deadline.bound(attempt)
@@ -130,23 +130,21 @@ class Asking:
         self._brokers.rebootstrap()
         return True
 
-    def _answered(self, broker: Broker) -> None:
+    def _responded(self, broker: Broker) -> None:
         self._failing_since = None
         self._silent.pop(_address(broker), None)
         self._tried.clear()
 
 
-async def put(broker: Broker, questions: Callable[[], Sequence[Question]]) -> list[Answer]:
-    """Asks a broker; `questions` is called when the connection is there, so that it knows the latest."""
+async def send_queries(broker: Broker, queries: Callable[[], Sequence[TopicsQuery]]) -> list[QueryResponse]:
+    """Sends them to a broker; `queries` is called when the connection is there, so that it knows the latest."""
     connection = await broker.connection(Purpose.GENERAL)
     version = connection.version(MetadataRequest)
-    asked = questions()
-    responses = await asyncio.gather(
-        *[connection.send(question.request(version), version) for question in asked]
-    )
+    sent = queries()
+    responses = await asyncio.gather(*[connection.send(query.request(version), version) for query in sent])
     return [
-        Answer(question, _checked(response, broker), version)
-        for question, response in zip(asked, responses, strict=True)
+        QueryResponse(query, _checked(response, broker), version)
+        for query, response in zip(sent, responses, strict=True)
     ]
 
 
@@ -155,7 +153,7 @@ def _checked(response: object, broker: Broker) -> MetadataResponse:
         raise ProtocolError(f"{broker} answers a request for metadata with {type(response).__name__}")
     raise_for_code(response.error_code, broker=broker.node_id)
     if not response.brokers:
-        # A broker that has just started and knows nothing yet; Kafka's clients ignore its answer, too.
+        # A broker that has just started and knows nothing yet; Kafka's clients ignore its response, too.
         raise KafkaError(f"{broker} knows no brokers yet, not even itself")
     return response
 
