@@ -31,7 +31,7 @@ CLASS = '''\
 _T = TypeVar("_T")
 
 
-class Call(Protocol):
+class BlockingCall(Protocol):
     """Runs what is to be awaited on the client's loop, and waits for it."""
 
     def __call__(self, work: Coroutine[Any, Any, _T], /) -> _T: ...
@@ -47,7 +47,7 @@ class Admin:
     Every call takes `timeout`, in seconds with all its retries; default_api_timeout_ms without.
     """
 
-    def __init__(self, admin: AsyncAdmin, call: Call) -> None:
+    def __init__(self, admin: AsyncAdmin, call: BlockingCall) -> None:
         self._admin = admin
         self._call = call
 '''

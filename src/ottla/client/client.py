@@ -268,7 +268,7 @@ class AsyncClient:
         timeout: float | None = None,
     ) -> Message:
         """Any request of Kafka's protocol, to whoever has to answer it; see `Requests.ask`."""
-        return await self._running().requests.ask(request, broker=broker, version=version, timeout=timeout)
+        return await self._running().requests.send(request, broker=broker, version=version, timeout=timeout)
 
     async def request_sharded(
         self, request: Message, *, version: int | None = None, timeout: float | None = None

@@ -27,7 +27,7 @@ from ottla.client.partitioners import Partitioner
 from ottla.client.produce.producer import Producer
 from ottla.client.requests.requests import Requests
 from ottla.client.tasks import Tasks
-from ottla.client.telemetry import Telemetry
+from ottla.client.telemetry import TelemetryReporter
 from ottla.config import ClientConfig
 from ottla.errors import KafkaError
 from ottla.hooks import Hooks, ProducerInterceptor
@@ -82,7 +82,7 @@ class ClientCore:
         )
         self.requests = Requests(config, runtime, self._brokers, self.metadata)
         self.admin = AsyncAdmin(self.requests, self.metadata, config, runtime)
-        self._telemetry = Telemetry(config, runtime, self._brokers, self._tasks, self.metrics)
+        self._telemetry = TelemetryReporter(config, runtime, self._brokers, self._tasks, self.metrics)
         self._consumers: dict[AsyncConsumer, int] = {}
         self._failure: KafkaError | None = None
         self.metrics.watch_buffer(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from ottla.errors import FeatureUpdateFailedError, InvalidUpdateVersionError, UnsupportedApiError
-from tests.client.requests.support import asker
+from tests.client.requests.support import requester
 from tests.client.worlds import Body, World
 
 Run = Callable[[Body], object]
@@ -16,7 +16,7 @@ Run = Callable[[Body], object]
 def test_the_cluster_is_described(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(3, racks=["a", "b", None]) as cluster:
-            admin = asker(world, cluster).admin
+            admin = requester(world, cluster).admin
             described = await admin.describe_cluster()
             assert described.cluster_id == cluster.cluster_id
             assert [(each.node_id, each.rack) for each in described.brokers] == [
@@ -36,7 +36,7 @@ def test_the_cluster_is_described(run: Run) -> None:
 def test_versions_are_those_of_the_broker_that_was_asked(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(max_versions={"Fetch": 11}) as cluster:
-            versions = await asker(world, cluster).admin.api_versions(1)
+            versions = await requester(world, cluster).admin.api_versions(1)
             assert versions["Fetch"].high == 11
             assert versions["ApiVersions"].low == 0
 
@@ -46,7 +46,7 @@ def test_versions_are_those_of_the_broker_that_was_asked(run: Run) -> None:
 def test_features_are_described_and_updated(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster() as cluster:
-            admin = asker(world, cluster).admin
+            admin = requester(world, cluster).admin
             features = await admin.describe_features()
             levels, supported = (
                 features.finalized["metadata.version"],
@@ -69,7 +69,7 @@ def test_features_are_described_and_updated(run: Run) -> None:
 def test_log_directories_need_a_broker_that_has_the_api(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(2) as cluster:
-            admin = asker(world, cluster).admin
+            admin = requester(world, cluster).admin
             with pytest.raises(UnsupportedApiError, match="DescribeLogDirs"):
                 await admin.describe_log_dirs()
             with pytest.raises(UnsupportedApiError, match="DescribeLogDirs"):

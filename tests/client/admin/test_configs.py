@@ -14,7 +14,7 @@ from ottla.errors import (
     UnknownBrokerError,
     UnknownTopicOrPartitionError,
 )
-from tests.client.requests.support import asker
+from tests.client.requests.support import requester
 from tests.client.worlds import Body, World
 
 Run = Callable[[Body], object]
@@ -24,7 +24,7 @@ def test_configs_of_a_topic_are_described_with_their_sources(run: Run) -> None:
     async def body(world: World) -> None:
         topics = {"orders": TopicSpec(config={"retention.ms": 12345})}
         async with world.cluster(topics=topics) as cluster:
-            admin = asker(world, cluster).admin
+            admin = requester(world, cluster).admin
             configs = await admin.describe_configs(topic="orders")
             assert (configs["retention.ms"].value, configs["retention.ms"].source) == (
                 "12345",
@@ -44,7 +44,7 @@ def test_configs_of_a_topic_are_described_with_their_sources(run: Run) -> None:
 def test_configs_are_set_deleted_appended_to_and_subtracted_from(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(topics=["orders"]) as cluster:
-            admin = asker(world, cluster).admin
+            admin = requester(world, cluster).admin
 
             async def value(name: str) -> str | None:
                 return (await admin.describe_configs(topic="orders", names=[name]))[name].value
@@ -69,7 +69,7 @@ def test_configs_are_set_deleted_appended_to_and_subtracted_from(run: Run) -> No
 def test_configs_of_a_broker_come_from_that_broker(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(3) as cluster:
-            admin = asker(world, cluster).admin
+            admin = requester(world, cluster).admin
             for node in (1, 2, 3):
                 configs = await admin.describe_configs(broker=node, names=["node.id"])
                 assert (configs["node.id"].value, configs["node.id"].read_only) == (str(node), True)
@@ -83,7 +83,7 @@ def test_configs_of_a_broker_come_from_that_broker(run: Run) -> None:
 def test_errors_say_whose_config_it_was(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(topics=["orders"]) as cluster:
-            admin = asker(world, cluster).admin
+            admin = requester(world, cluster).admin
             with pytest.raises(UnknownTopicOrPartitionError, match="ordres"):
                 await admin.describe_configs(topic="ordres")
             with pytest.raises(InvalidConfigError, match="orders"):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from ottla.broker.cluster.cluster import TopicSpec
 from ottla.broker.server.faults import drop, error
 from ottla.client.admin import ListedOffset
-from ottla.client.admin.values import Moment
+from ottla.client.admin.offsets import Moment, moment_ms
 from ottla.client.consume.offset_spec import Timestamp
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import (
@@ -23,15 +24,16 @@ from ottla.errors import (
 )
 from ottla.wire.batches import encode_batch
 from ottla.wire.messages import ProduceRequest, ProduceResponse
-from tests.client.requests.support import Asker, asker
+from tests.client.requests.support import Requester, requester
 from tests.client.worlds import Body, World
 
 Run = Callable[[Body], object]
 TIME = 1_700_000_000_000
+NOW = 1_800_000_000_000
 FIRST = TopicPartition("orders", 0)
 
 
-async def produce(me: Asker, leader: int, *times: int, producer: int = -1) -> None:
+async def produce(me: Requester, leader: int, *times: int, producer: int = -1) -> None:
     records = encode_batch(
         [(index, time, None, b"x", []) for index, time in enumerate(times)],
         producer_id=producer,
@@ -41,14 +43,14 @@ async def produce(me: Asker, leader: int, *times: int, producer: int = -1) -> No
     data = ProduceRequest.PartitionProduceData(index=0, records=records)
     topic = ProduceRequest.TopicProduceData(name="orders", partition_data=[data])
     request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic])
-    answer = await me.ask(request, ProduceResponse, broker=leader)
+    answer = await me.send(request, ProduceResponse, broker=leader)
     assert answer.responses[0].partition_responses[0].error_code == 0
 
 
 def test_offsets_are_listed_by_every_moment(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(topics=["orders"]) as cluster:
-            me = asker(world, cluster)
+            me = requester(world, cluster)
             await produce(me, 1, TIME, TIME + 9000, TIME + 5000)
             admin = me.admin
 
@@ -72,7 +74,7 @@ def test_offsets_are_listed_by_every_moment(run: Run) -> None:
 
 def test_what_is_no_moment_is_refused_with_what_to_write(run: Run) -> None:
     async def body(world: World) -> None:
-        admin = asker(world, "nowhere:9092").admin  # nobody has to be asked for that
+        admin = requester(world, "nowhere:9092").admin  # nobody has to be asked for that
         refused: list[tuple[Any, str]] = [
             (TIME, rf"a number is an offset; for a time write Timestamp\({TIME}\)"),
             (-2, "'earliest'"),
@@ -95,7 +97,7 @@ def test_a_topic_stands_for_its_partitions_on_all_brokers(run: Run) -> None:
         topics = {"orders": TopicSpec(5, 3), "audit": TopicSpec(1, 3)}
         async with world.cluster(3, topics=topics) as cluster:
             cluster.seed("orders", [b"x"] * 4, 3)
-            admin = asker(world, cluster).admin
+            admin = requester(world, cluster).admin
             ends = await admin.list_offsets(["audit", "orders"], isolation="read_committed")
             assert {key: each.offset for key, each in ends.items()} == {
                 TopicPartition("audit", 0): 0,
@@ -113,7 +115,7 @@ def test_a_topic_stands_for_its_partitions_on_all_brokers(run: Run) -> None:
 def test_partitions_fail_one_by_one(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(topics={"orders": 3}) as cluster:
-            admin = asker(world, cluster).admin
+            admin = requester(world, cluster).admin
             cluster.faults.add("ListOffsets", partition=1, action=error("TOPIC_AUTHORIZATION_FAILED"))
             wanted = [TopicPartition("orders", number) for number in (0, 1, 7, 2)]
             results = await admin.list_offsets(wanted, errors="collect")
@@ -131,7 +133,7 @@ def test_partitions_fail_one_by_one(run: Run) -> None:
 def test_records_are_deleted_before_an_offset(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(3, topics={"orders": TopicSpec(3, 3)}) as cluster:
-            admin = asker(world, cluster).admin
+            admin = requester(world, cluster).admin
             for number in range(3):
                 cluster.seed("orders", [b"x"] * 10, number)
             fault = cluster.faults.add("DeleteRecords", when="response", action=drop, count=1)
@@ -152,7 +154,7 @@ def test_records_are_deleted_before_an_offset(run: Run) -> None:
 def test_producers_are_described_by_the_leader(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(3, topics={"orders": TopicSpec(2, 3)}) as cluster:
-            me = asker(world, cluster)
+            me = requester(world, cluster)
             await me.admin.list_brokers()
             await produce(me, cluster.leader("orders"), TIME, TIME + 1, producer=77)
             found = await me.admin.describe_producers("orders")
@@ -162,3 +164,29 @@ def test_producers_are_described_by_the_leader(run: Run) -> None:
             assert state.transaction_start_offset is None
 
     run(body)
+
+
+# Moments
+
+
+def test_a_moment_is_a_name_or_a_time_as_consume_takes_it() -> None:
+    assert moment_ms("latest", NOW) == -1
+    assert moment_ms("by_duration:PT1S", NOW) == NOW - 1000
+    assert moment_ms(Timestamp(2**63 - 1), NOW) == 2**63 - 1
+    assert moment_ms(datetime.fromtimestamp(1_700_000_000, UTC), NOW) == 1_700_000_000_000
+
+
+def test_a_datetime_keeps_its_milliseconds() -> None:
+    for number in range(1000):
+        moment = datetime.fromtimestamp(1_700_000_000, UTC) + timedelta(milliseconds=number)
+        assert moment_ms(moment, NOW) == 1_700_000_000_000 + number
+
+
+# Negative ones have a meaning of their own: a millisecond before 1970 would be "latest".
+@pytest.mark.parametrize(
+    "at",
+    [-1, 0, 2**63, math.inf, math.nan, 1.5, True, None, "newest", datetime(1969, 12, 31, 23, tzinfo=UTC)],
+)
+def test_what_is_no_moment_is_refused(at: Any) -> None:
+    with pytest.raises(ValueError, match="Timestamp"):
+        moment_ms(at, NOW)

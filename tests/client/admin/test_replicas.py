@@ -9,7 +9,7 @@ import pytest
 from ottla.broker.cluster.cluster import TopicSpec
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import InvalidReplicaAssignmentError, KafkaError, NoReassignmentInProgressError
-from tests.client.requests.support import asker
+from tests.client.requests.support import requester
 from tests.client.worlds import Body, World
 
 Run = Callable[[Body], object]
@@ -19,7 +19,7 @@ FIRST = TopicPartition("orders", 0)
 def test_the_preferred_leader_is_elected_where_it_does_not_lead(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(3, topics={"orders": TopicSpec(2, 3)}) as cluster:
-            admin = asker(world, cluster).admin
+            admin = requester(world, cluster).admin
             preferred = (await admin.describe_topic("orders")).partitions[0].replicas[0]
             assert await admin.elect_leaders([FIRST]) == {FIRST: False}
             await cluster.move_leader("orders", 0, preferred % 3 + 1)
@@ -42,7 +42,7 @@ def test_the_preferred_leader_is_elected_where_it_does_not_lead(run: Run) -> Non
 def test_replicas_are_moved_and_what_is_under_way_is_listed(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(3, topics={"orders": TopicSpec(1, 1)}) as cluster:
-            admin = asker(world, cluster).admin
+            admin = requester(world, cluster).admin
             (old,) = (await admin.describe_topic("orders")).partitions[0].replicas
             new = old % 3 + 1
             cluster.seed("orders", [b"x"] * 3)
@@ -62,7 +62,7 @@ def test_replicas_are_moved_and_what_is_under_way_is_listed(run: Run) -> None:
 def test_reassignments_fail_one_by_one(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(3, topics={"orders": TopicSpec(2, 1)}) as cluster:
-            admin = asker(world, cluster).admin
+            admin = requester(world, cluster).admin
             second = TopicPartition("orders", 1)
             results = await admin.alter_partition_reassignments(
                 {FIRST: [9], second: [1, 2]}, errors="collect"

@@ -18,7 +18,7 @@ from ottla.errors import (
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
-from tests.client.requests.support import asker
+from tests.client.requests.support import requester
 from tests.client.worlds import Body, World
 
 Run = Callable[[Body], object]
@@ -28,7 +28,7 @@ Run = Callable[[Body], object]
 def test_a_topic_is_created_described_and_deleted(run: Run, brokers: int) -> None:
     async def body(world: World) -> None:
         async with world.cluster(brokers) as cluster:
-            admin = asker(world, cluster).admin
+            admin = requester(world, cluster).admin
             created = await admin.create_topic("orders", 4, brokers, configs={"retention.ms": 1000})
             assert (created.partitions, created.replication_factor) == (4, brokers)
             assert created.configs["retention.ms"] == "1000"
@@ -52,7 +52,7 @@ def test_a_topic_is_created_described_and_deleted(run: Run, brokers: int) -> Non
 def test_partitions_and_replicas_are_the_brokers_own_numbers_unless_given(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(3, config={"num.partitions": 5}) as cluster:
-            created = await asker(world, cluster).admin.create_topic("orders")
+            created = await requester(world, cluster).admin.create_topic("orders")
             assert (created.partitions, created.replication_factor) == (5, 3)
 
     run(body)
@@ -61,7 +61,7 @@ def test_partitions_and_replicas_are_the_brokers_own_numbers_unless_given(run: R
 def test_replicas_can_be_assigned_by_hand(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(3) as cluster:
-            admin = asker(world, cluster).admin
+            admin = requester(world, cluster).admin
             await admin.create_topic("orders", assignments={0: [3, 1], 1: [2, 3]})
             described = await admin.describe_topic("orders")
             assert [each.replicas for each in described.partitions] == [(3, 1), (2, 3)]
@@ -75,7 +75,7 @@ def test_replicas_can_be_assigned_by_hand(run: Run) -> None:
 def test_several_fail_one_by_one(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(topics=["there"]) as cluster:
-            admin = asker(world, cluster).admin
+            admin = requester(world, cluster).admin
             wanted: list[str | NewTopic] = ["a", "there", NewTopic("b", 1, 7), "bad/name"]
             results = await admin.create_topics(wanted, errors="collect")
             assert list(results) == ["a"]
@@ -100,7 +100,7 @@ def test_several_fail_one_by_one(run: Run) -> None:
 def test_validating_creates_nothing(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(topics=["there"]) as cluster:
-            admin = asker(world, cluster).admin
+            admin = requester(world, cluster).admin
             assert (await admin.create_topic("orders", 2, validate_only=True)).partitions == 2
             await admin.create_partitions("there", 9, validate_only=True)
             assert {name: len(each.partitions) for name, each in (await admin.list_topics()).items()} == {
@@ -113,7 +113,7 @@ def test_validating_creates_nothing(run: Run) -> None:
 def test_partitions_are_added(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(3, topics={"orders": TopicSpec(2, 3)}) as cluster:
-            admin = asker(world, cluster).admin
+            admin = requester(world, cluster).admin
             await admin.create_partitions("orders", 5)
             assert len((await admin.describe_topic("orders")).partitions) == 5
             with pytest.raises(InvalidPartitionsError, match="orders"):
@@ -125,7 +125,7 @@ def test_partitions_are_added(run: Run) -> None:
 def test_internal_topics_are_listed_on_demand(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(topics=["orders"]) as cluster:
-            me = asker(world, cluster)
+            me = requester(world, cluster)
             await cluster.create_topic("__consumer_offsets")
             assert list(await me.admin.list_topics()) == ["orders"]
             everything = await me.admin.list_topics(internal=True)
@@ -142,7 +142,7 @@ def test_a_creation_whose_answer_was_lost_says_that_it_may_be_its_own(run: Run) 
         async with world.cluster() as cluster:
             fault = cluster.faults.add("CreateTopics", when="response", action=drop, count=1)
             with pytest.raises(TopicAlreadyExistsError) as caught:
-                await asker(world, cluster).admin.create_topic("orders")
+                await requester(world, cluster).admin.create_topic("orders")
             assert fault.hits == 1
             assert "may have been carried out" in caught.value.__notes__[0]
 
@@ -153,7 +153,7 @@ def test_only_the_topics_that_were_throttled_are_sent_again(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster() as cluster:
             fault = cluster.faults.add("CreateTopics", action=error("THROTTLING_QUOTA_EXCEEDED"), count=2)
-            assert list(await asker(world, cluster).admin.create_topics(["a", "b"])) == ["a", "b"]
+            assert list(await requester(world, cluster).admin.create_topics(["a", "b"])) == ["a", "b"]
             assert fault.hits == 2
 
     run(body)
@@ -162,7 +162,7 @@ def test_only_the_topics_that_were_throttled_are_sent_again(run: Run) -> None:
 def test_waiting_for_metadata_ends_at_the_timeout_and_says_that_the_topic_is_there(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster() as cluster:
-            admin = asker(world, cluster).admin
+            admin = requester(world, cluster).admin
             await admin.list_brokers()
             fault = cluster.faults.add("Metadata", action=drop)
             with pytest.raises(ApiTimeoutError, match="orders has been created"):
@@ -178,7 +178,7 @@ def test_waiting_for_metadata_ends_at_the_timeout_and_says_that_the_topic_is_the
 def test_a_topic_that_a_broker_has_not_heard_of_yet_is_asked_for_again(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(topics=["orders"]) as cluster:
-            admin = asker(world, cluster).admin
+            admin = requester(world, cluster).admin
             unknown = error("UNKNOWN_TOPIC_OR_PARTITION")
             metadata = cluster.faults.add("Metadata", topic="orders", action=unknown, count=2)
             assert (await admin.describe_topic("orders")).name == "orders"
@@ -196,7 +196,7 @@ def test_a_topic_that_a_broker_has_not_heard_of_yet_is_asked_for_again(run: Run)
 def test_mistakes_are_named(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster() as cluster:
-            admin = asker(world, cluster).admin
+            admin = requester(world, cluster).admin
             with pytest.raises(TypeError, match=r"\['orders'\]"):
                 await admin.delete_topics("orders")
             with pytest.raises(ValueError, match="collect"):
@@ -208,7 +208,7 @@ def test_mistakes_are_named(run: Run) -> None:
 def test_a_topic_that_is_created_again_is_another_one(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster() as cluster:
-            admin = asker(world, cluster).admin
+            admin = requester(world, cluster).admin
             first = await admin.create_topic("orders")
             await admin.delete_topic("orders")
             second = await admin.create_topic("orders")

@@ -12,7 +12,7 @@ import pytest
 from ottla.client.admin import AsyncAdmin
 from ottla.client.blocking.admin import Admin
 from ottla.errors import UnknownTopicOrPartitionError
-from tests.client.requests.support import asker
+from tests.client.requests.support import requester
 from tests.client.worlds import World, on_sockets
 from tools import make_admin
 
@@ -38,7 +38,7 @@ def test_it_has_the_same_methods_with_the_same_parameters_and_results() -> None:
 def test_calls_run_where_the_client_runs() -> None:
     async def body(world: World) -> None:
         async with world.cluster() as cluster:
-            me, loop = asker(world, cluster), asyncio.get_running_loop()
+            me, loop = requester(world, cluster), asyncio.get_running_loop()
 
             def call(work: Coroutine[Any, Any, _T]) -> _T:
                 return asyncio.run_coroutine_threadsafe(work, loop).result()

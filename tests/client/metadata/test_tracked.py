@@ -77,9 +77,7 @@ def test_creation_stays_allowed_until_the_last_one_has_gone() -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 14))
-@pytest.mark.parametrize(
-    "query", [TopicsQuery(None), TopicsQuery(()), TopicsQuery(("orders",), create=True)]
-)
+@pytest.mark.parametrize("query", [TopicsQuery(None), TopicsQuery(()), TopicsQuery(("orders",), create=True)])
 def test_every_query_can_be_written_in_every_version(query: TopicsQuery, version: int) -> None:
     request = query.request(version)
     read = type(request).decode(request.encode(version), version)

@@ -17,24 +17,24 @@ _R = TypeVar("_R", bound=Message)
 
 
 @dataclass(frozen=True)
-class Asker:
-    """What asks, and what it asks with."""
+class Requester:
+    """What sends requests, and what it sends them with."""
 
     requests: Requests
     admin: AsyncAdmin
     metadata: Metadata
     brokers: Brokers
 
-    async def ask(self, request: Message, expected: type[_R], **options: Any) -> _R:
-        answer = await self.requests.ask(request, **options)
-        assert isinstance(answer, expected)
-        return answer
+    async def send(self, request: Message, expected: type[_R], **options: Any) -> _R:
+        response = await self.requests.send(request, **options)
+        assert isinstance(response, expected)
+        return response
 
 
-def asker(world: World, cluster: AsyncCluster | str, **options: Any) -> Asker:
+def requester(world: World, cluster: AsyncCluster | str, **options: Any) -> Requester:
     parts = world.parts(cluster, **options)
     metadata = Metadata(parts.config, parts.runtime, parts.hooks, parts.brokers, parts.tasks)
     metadata.start()
     requests = Requests(parts.config, parts.runtime, parts.brokers, metadata)
     admin = AsyncAdmin(requests, metadata, parts.config, parts.runtime)
-    return Asker(requests, admin, metadata, parts.brokers)
+    return Requester(requests, admin, metadata, parts.brokers)

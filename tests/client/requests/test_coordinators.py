@@ -1,41 +1,41 @@
-"""Coordinators: what is known of them while several calls ask and forget."""
+"""Coordinators: what is known of them while several calls look them up and forget."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
-from ottla.client.requests.attempt import Answer
+from ottla.client.requests.attempt import BrokerResponse
 from ottla.client.requests.coordinators import Coordinators, CoordinatorType
 from ottla.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
 
 
-class Asking:
-    """Answers when it is told to: broker 1 coordinates everything."""
+class Sender:
+    """Responds when it is told to: broker 1 coordinates everything."""
 
     def __init__(self) -> None:
-        self.answers = asyncio.Event()
+        self.responds = asyncio.Event()
 
-    async def ask_any(self, request: FindCoordinatorRequest) -> Any:
-        await self.answers.wait()
+    async def send_to_any(self, request: FindCoordinatorRequest) -> Any:
+        await self.responds.wait()
         found = [
             FindCoordinatorResponse.Coordinator(key=key, node_id=1, host="h", port=1, error_code=0)
             for key in request.coordinator_keys
         ]
-        return Answer(1, FindCoordinatorResponse(coordinators=found))
+        return BrokerResponse(1, FindCoordinatorResponse(coordinators=found))
 
 
 def test_a_coordinator_that_another_call_forgets_meanwhile_is_still_an_answer() -> None:
     async def body() -> None:
-        asking: Any = Asking()
-        coordinators = Coordinators(asking)
-        asking.answers.set()
+        sender: Any = Sender()
+        coordinators = Coordinators(sender)
+        sender.responds.set()
         await coordinators.find(CoordinatorType.GROUP, ["known"])
-        asking.answers.clear()
+        sender.responds.clear()
         call = asyncio.ensure_future(coordinators.find(CoordinatorType.GROUP, ["known", "new"]))
         await asyncio.sleep(0)
         coordinators.forget(CoordinatorType.GROUP, "known")
-        asking.answers.set()
+        sender.responds.set()
         assert await call == {"known": 1, "new": 1}
 
     asyncio.run(body())

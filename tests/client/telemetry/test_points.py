@@ -7,12 +7,12 @@ import pytest
 from ottla.client.metrics import Metrics
 from ottla.client.telemetry.otlp import Point
 from ottla.client.telemetry.points import Points
-from ottla.client.telemetry.subscription import Subscription
+from ottla.client.telemetry.subscription import TelemetrySubscription
 from ottla.runtime import SystemClock
 from tests.client.metrics.test_collect import BATCH, everything
 
-DELTA = Subscription(1, 10.0, 1 << 20, True, ("*",), ())
-CUMULATIVE = Subscription(1, 10.0, 1 << 20, False, ("*",), ())
+DELTA = TelemetrySubscription(1, 10.0, 1 << 20, True, ("*",), ())
+CUMULATIVE = TelemetrySubscription(1, 10.0, 1 << 20, False, ("*",), ())
 
 # What KIP-714 asks of every client, as far as a client without a group has it.
 STANDARD = [
@@ -91,7 +91,9 @@ def test_averages_and_maxima_are_of_the_time_since_the_last_push(metrics: Metric
 
 
 def test_only_what_is_wanted_is_sent_and_kafkas_own_metrics_come_first(metrics: Metrics) -> None:
-    wanted = Subscription(1, 10.0, 1 << 20, True, ("org.apache.kafka.consumer.", "ottla.request."), ())
+    wanted = TelemetrySubscription(
+        1, 10.0, 1 << 20, True, ("org.apache.kafka.consumer.", "ottla.request."), ()
+    )
     names = [point.name for point in Points(0.0).collect(metrics.snapshot(), 10.0, wanted)]
     assert names == sorted(names, key=lambda name: name.startswith("ottla."))
     assert {name.split(".")[3 if name.startswith("org") else 1] for name in names} == {"consumer", "request"}

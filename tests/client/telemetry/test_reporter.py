@@ -15,7 +15,7 @@ from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.broker.server import faults
 from ottla.client.metadata import Metadata
 from ottla.client.metrics import Metrics
-from ottla.client.telemetry import Telemetry
+from ottla.client.telemetry import TelemetryReporter
 from ottla.hooks import Hook
 from tests.client.worlds import Body, World
 
@@ -53,7 +53,7 @@ class Pushing:
         self.answers = Answers()
         parts = world.parts(cluster, self.metrics, self.answers, **options)
         self.metadata = Metadata(parts.config, parts.runtime, parts.hooks, parts.brokers, parts.tasks)
-        self.telemetry = Telemetry(
+        self.telemetry = TelemetryReporter(
             parts.config, parts.runtime, parts.brokers, parts.tasks, self.metrics, "1.0"
         )
 

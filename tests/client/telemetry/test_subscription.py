@@ -39,7 +39,7 @@ def answer(**changes: Any) -> GetTelemetrySubscriptionsResponse:
 def subscribed(**changes: Any) -> TelemetryState:
     state = TelemetryState()
     state.begin(100.0)
-    state.answered(answer(**changes), 100.0, chance=0.5)
+    state.subscribed(answer(**changes), 100.0, chance=0.5)
     return state
 
 
@@ -53,7 +53,7 @@ def test_nothing_happens_before_it_begins_and_then_a_broker_is_asked_at_once() -
 @pytest.mark.parametrize(("chance", "due"), [(0.0, 105.0), (0.5, 110.0), (1.0, 115.0)])
 def test_the_first_push_comes_after_half_to_one_and_a_half_intervals(chance: float, due: float) -> None:
     state = TelemetryState()
-    state.answered(answer(), 100.0, chance)
+    state.subscribed(answer(), 100.0, chance)
     assert state.due == due
     assert state.next_push is not None
     assert state.instance_id == ID
@@ -81,7 +81,7 @@ def test_a_subscription_that_is_out_of_date_is_asked_for_anew_at_once(error: typ
     state = subscribed()
     state.pushed(error.code, 111.0)
     assert (state.due, state.next_push) == (111.0, None)
-    state.answered(answer(subscription_id=8), 111.0, 0.5)
+    state.subscribed(answer(subscription_id=8), 111.0, 0.5)
     assert state.due == 121.0
     assert state.next_push is not None
     assert state.next_push.id == 8
@@ -105,7 +105,7 @@ def test_a_broker_that_cannot_read_what_is_pushed_is_left_alone(error: type[Any]
 def test_a_question_that_is_refused_as_too_early_is_asked_again_after_five_minutes() -> None:
     state = TelemetryState()
     state.begin(100.0)
-    state.answered(answer(error_code=ThrottlingQuotaExceededError.code), 100.0, 0.5)
+    state.subscribed(answer(error_code=ThrottlingQuotaExceededError.code), 100.0, 0.5)
     assert state.due == 100.0 + DEFAULT_INTERVAL
 
 
@@ -121,7 +121,7 @@ def test_the_codec_that_a_broker_prefers_is_taken_and_never_again_once_it_was_re
     assert state.codec == Compression.ZSTD
     for expected in (Compression.LZ4, Compression.NONE):
         state.pushed(UnsupportedCompressionTypeError.code, 111.0)
-        state.answered(answer(accepted_compression_types=[9, 4, 3]), 111.0, 0.5)
+        state.subscribed(answer(accepted_compression_types=[9, 4, 3]), 111.0, 0.5)
         assert state.codec == expected
 
 

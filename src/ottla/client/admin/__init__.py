@@ -3,7 +3,7 @@
 A call about one thing returns its result, or raises its error. A call about several returns `Results`: it raises the
 error of the first that failed, or, with errors="collect", returns the failed ones beside the others.
 Everything is built on requests that users can send themselves (client/requests/requests.py). `Admin`, the blocking
-twin, is in blocking.py, which is made from the modules here.
+twin, is in client/blocking/admin.py, which is made from the modules here.
 """
 
 from ottla.client.admin.async_admin import AsyncAdmin

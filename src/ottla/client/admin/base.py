@@ -1,4 +1,4 @@
-"""What the subjects of administration share: asking, reading errors out of answers, timeouts."""
+"""What the subjects of administration share: sending, reading errors out of responses, timeouts."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ class Subject:
         return self._config.default_api_timeout_ms / 1000 if timeout is None else timeout
 
     def _timeout_ms(self, timeout: float | None) -> int:
-        """What a broker is told: it gives up no later than this client does."""
+        """The broker's own timeout: it gives up no later than this client does."""
         return min(self._config.request_timeout_ms, int(self._seconds(timeout) * 1000))
 
     async def _topics(
         self, names: Sequence[str], deadline: Deadline, max_age: float | None = None
     ) -> dict[str, TopicView | KafkaError]:
-        """Topics by name; one that a broker does not know is asked for again, as it may just have been created."""
+        """Topics by name; one that a broker does not know is looked up again, as it may just have been created."""
         attempt = 0
         while True:
             view = await self._metadata.fresh(names, max_age=max_age, timeout=deadline.left())
@@ -74,23 +74,23 @@ class Subject:
     def _deadline(self, timeout: float | None) -> Deadline:
         return Deadline(self._runtime.clock, self._seconds(timeout))
 
-    async def _ask(
+    async def _send(
         self, request: Message, expected: type[_R], timeout: float | None, broker: int | None = None
     ) -> _R:
-        answer = await self._requests.ask(request, broker=broker, timeout=timeout)
-        assert isinstance(answer, expected)
-        return answer
+        response = await self._requests.send(request, broker=broker, timeout=timeout)
+        assert isinstance(response, expected)
+        return response
 
-    async def _ask_each(
+    async def _send_each(
         self,
         request: Message,
         timeout: float | None,
         read: Callable[[Any], Iterable[tuple[Any, Any, int, str | None]]],
         made: Callable[[Any, Any], _T],
     ) -> Results[Any, _T]:
-        """Asks about several things.
+        """Sends a request about several things.
 
-        `read` gives (key, item, error code, message) for each thing in an answer, `made` the result of one.
+        `read` gives (key, item, error code, message) for each thing in a response, `made` the result of one.
         """
         keys = route_of(in_newest_shape(request)).items.keys(request)
         found: dict[Any, _T] = {}
@@ -135,7 +135,7 @@ def _error(key: Any, code: int, message: str | None, shard: Shard) -> KafkaError
 
 
 def by_partition(response: Any) -> Iterable[tuple[TopicPartition, Any, int, str | None]]:
-    """For `_ask_each`: answers with partitions within topics."""
+    """For `_send_each`: responses with partitions within topics."""
     for topic in response.topics:
         for partition in topic.partitions:
             yield (

@@ -30,28 +30,28 @@ from ottla.wire.messages import (
     UpdateFeaturesResponse,
 )
 
-_NOBODY: Final = -1
+_NO_BROKER: Final = -1
 _UPGRADES: Final = {"upgrade": 1, "safe_downgrade": 2, "unsafe_downgrade": 3}
 
 
 class ClusterAdmin(Subject):
-    """What can be asked about the cluster, and changed in it as a whole."""
+    """What can be read about the cluster, and changed in it as a whole."""
 
     async def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
         """The cluster's id and its brokers."""
         deadline = self._deadline(timeout)
         try:
-            answer = await self._ask(DescribeClusterRequest(), DescribeClusterResponse, timeout)
+            response = await self._send(DescribeClusterRequest(), DescribeClusterResponse, timeout)
         except UnsupportedApiError:
             # Before 2.8 (KIP-700) metadata says it.
             return _described(await self._metadata.fresh([], max_age=0.0, timeout=deadline.left()))
-        raise_for_code(answer.error_code, answer.error_message)
+        raise_for_code(response.error_code, response.error_message)
         return ClusterDescription(
-            cluster_id=answer.cluster_id,
-            controller_id=None if answer.controller_id == _NOBODY else answer.controller_id,
+            cluster_id=response.cluster_id,
+            controller_id=None if response.controller_id == _NO_BROKER else response.controller_id,
             brokers=tuple(
                 BrokerDescription(broker.broker_id, broker.host, broker.port, broker.rack, broker.is_fenced)
-                for broker in sorted(answer.brokers, key=lambda broker: broker.broker_id)
+                for broker in sorted(response.brokers, key=lambda broker: broker.broker_id)
             ),
         )
 
@@ -61,28 +61,28 @@ class ClusterAdmin(Subject):
 
     async def api_versions(self, broker: int, *, timeout: float | None = None) -> dict[str, VersionRange]:
         """The versions of each API that a broker serves, by Kafka's name; without those unknown here."""
-        answer = await self._ask(_who_asks(), ApiVersionsResponse, timeout, broker)
-        raise_for_code(answer.error_code, broker=broker)
+        response = await self._send(_api_versions_request(), ApiVersionsResponse, timeout, broker)
+        raise_for_code(response.error_code, broker=broker)
         known = dict.fromkeys(api_keys())
         return {
             api_for_key(api.api_key).name: VersionRange(api.min_version, api.max_version)
-            for api in answer.api_keys
+            for api in response.api_keys
             if api.api_key in known
         }
 
     async def describe_features(self, *, broker: int | None = None, timeout: float | None = None) -> Features:
         """The levels of features such as metadata.version, as `broker` or any other knows them."""
-        answer = await self._ask(_who_asks(), ApiVersionsResponse, timeout, broker)
-        raise_for_code(answer.error_code, broker=broker)
-        epoch = answer.finalized_features_epoch
+        response = await self._send(_api_versions_request(), ApiVersionsResponse, timeout, broker)
+        raise_for_code(response.error_code, broker=broker)
+        epoch = response.finalized_features_epoch
         return Features(
             finalized={
                 feature.name: VersionRange(feature.min_version_level, feature.max_version_level)
-                for feature in answer.finalized_features
+                for feature in response.finalized_features
             },
             supported={
                 feature.name: VersionRange(feature.min_version, feature.max_version)
-                for feature in answer.supported_features
+                for feature in response.supported_features
             },
             epoch=None if epoch < 0 else epoch,
         )
@@ -105,9 +105,9 @@ class ClusterAdmin(Subject):
             ],
             validate_only=validate_only,
         )
-        answer = await self._ask(request, UpdateFeaturesResponse, timeout)
-        raise_for_code(answer.error_code, answer.error_message)
-        for result in answer.results:
+        response = await self._send(request, UpdateFeaturesResponse, timeout)
+        raise_for_code(response.error_code, response.error_message)
+        for result in response.results:
             raise_for_code(result.error_code, result.error_message)
 
     async def describe_log_dirs(
@@ -115,7 +115,7 @@ class ClusterAdmin(Subject):
     ) -> Results[int, dict[str, LogDir]]:
         """The log directories of these brokers, or of all: what lies in them, by path.
 
-        A broker that could not be asked is in `errors` of the result, if others could.
+        A broker that could not be reached is in `errors` of the result, if others could.
         """
         found: dict[int, dict[str, LogDir]] = {}
         failed: dict[int, KafkaError] = {}
@@ -123,21 +123,21 @@ class ClusterAdmin(Subject):
         if brokers is not None:
             for broker in dict.fromkeys(brokers):
                 found[broker] = _log_dirs(
-                    await self._ask(request, DescribeLogDirsResponse, timeout, broker), broker
+                    await self._send(request, DescribeLogDirsResponse, timeout, broker), broker
                 )
             return Results(found, failed)
         for shard in await self._requests.fan_out(request, timeout=timeout):
             if isinstance(shard.response, DescribeLogDirsResponse) and shard.broker is not None:
                 found[shard.broker] = _log_dirs(shard.response, shard.broker)
             elif shard.error is not None:
-                failed[_NOBODY if shard.broker is None else shard.broker] = shard.error
+                failed[_NO_BROKER if shard.broker is None else shard.broker] = shard.error
         return Results(found, failed).checked("collect" if found else "raise")
 
 
 def _described(view: ClusterView) -> ClusterDescription:
     return ClusterDescription(
         cluster_id=view.cluster_id or "",
-        controller_id=None if view.controller_id == _NOBODY else view.controller_id,
+        controller_id=None if view.controller_id == _NO_BROKER else view.controller_id,
         brokers=tuple(
             BrokerDescription(node_id, broker.host, broker.port, broker.rack)
             for node_id, broker in sorted(view.brokers.items())
@@ -145,13 +145,13 @@ def _described(view: ClusterView) -> ClusterDescription:
     )
 
 
-def _who_asks() -> ApiVersionsRequest:
+def _api_versions_request() -> ApiVersionsRequest:
     """Kafka wants a name and a version of software in the form that names and versions have (KIP-511)."""
     return ApiVersionsRequest(client_software_name="ottla", client_software_version="admin")
 
 
-def _log_dirs(answer: DescribeLogDirsResponse, broker: int) -> dict[str, LogDir]:
-    raise_for_code(answer.error_code, broker=broker)
+def _log_dirs(response: DescribeLogDirsResponse, broker: int) -> dict[str, LogDir]:
+    raise_for_code(response.error_code, broker=broker)
     return {
         result.log_dir: LogDir(
             error=from_code(result.error_code, broker=broker),
@@ -165,5 +165,5 @@ def _log_dirs(answer: DescribeLogDirsResponse, broker: int) -> dict[str, LogDir]
                 for partition in topic.partitions
             },
         )
-        for result in answer.results
+        for result in response.results
     }

@@ -8,7 +8,6 @@ from typing import Final
 
 from ottla.client.admin.base import Subject
 from ottla.client.admin.results import ConfigEntry, ConfigSource, ConfigSynonym
-from ottla.client.admin.values import config_text
 from ottla.errors import raise_for_code
 from ottla.wire.messages import (
     DescribeConfigsRequest,
@@ -64,10 +63,10 @@ class ConfigsAdmin(Subject):
         request = DescribeConfigsRequest(
             resources=[resource], include_synonyms=synonyms, include_documentation=documentation
         )
-        answer = await self._ask(request, DescribeConfigsResponse, timeout)
-        for result in answer.results:
+        response = await self._send(request, DescribeConfigsResponse, timeout)
+        for result in response.results:
             raise_for_code(result.error_code, result.error_message, topic=topic, broker=broker)
-        return {config.name: _entry(config) for result in answer.results for config in result.configs}
+        return {config.name: _entry(config) for result in response.results for config in result.configs}
 
     async def alter_configs(
         self,
@@ -103,9 +102,20 @@ class ConfigsAdmin(Subject):
             resource_type=kind, resource_name=name, configs=changes
         )
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
-        answer = await self._ask(request, IncrementalAlterConfigsResponse, timeout)
-        for result in answer.responses:
+        response = await self._send(request, IncrementalAlterConfigsResponse, timeout)
+        for result in response.responses:
             raise_for_code(result.error_code, result.error_message, topic=topic, broker=broker)
+
+
+def config_text(value: object) -> str | None:
+    """Kafka's configs are text: true and false in small letters, lists with commas."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return ",".join(str(config_text(each)) for each in value)
+    return str(value)
 
 
 def _resource(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Final, Literal
 
 from ottla.client.admin.base import Subject, by_partition, grouped
 from ottla.client.admin.results import Errors, ListedOffset, ProducerState, Results
-from ottla.client.admin.values import Moment, moment_ms
+from ottla.client.consume.offset_spec import Timestamp, start_spec
 from ottla.client.deadline import Deadline
 from ottla.client.topic_partition import TopicPartition, check_partition
-from ottla.errors import KafkaError
+from ottla.errors import ConfigurationError, KafkaError
 from ottla.wire.messages import (
     DeleteRecordsRequest,
     DeleteRecordsResponse,
@@ -23,6 +24,17 @@ from ottla.wire.messages import (
 Partitions = str | TopicPartition | Iterable[str | TopicPartition]
 """A topic stands for all its partitions."""
 
+Moment = str | datetime | Timestamp
+"""A name from `_MOMENTS`, or a time as `consume` takes it. A number is an offset there, and no moment here."""
+
+_MOMENTS: Final[Mapping[str, int]] = {
+    "latest": -1,
+    "earliest": -2,
+    "max_timestamp": -3,
+    "earliest_local": -4,
+    "latest_tiered": -5,
+}
+
 _A_CLIENT: Final = -1
 _NO_OFFSET: Final = -1
 _ALL_RECORDS: Final = -1
@@ -30,7 +42,7 @@ _ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
 
 
 class OffsetsAdmin(Subject):
-    """What can be asked about, and done to, the logs of partitions."""
+    """What can be read of, and done to, the logs of partitions."""
 
     async def list_offsets(
         self,
@@ -48,14 +60,14 @@ class OffsetsAdmin(Subject):
 
         `at` is "earliest", "latest", "max_timestamp" (the record with the latest time), or a time as `consume` takes
         it, a datetime, a `Timestamp` or "by_duration:PT1H": the first record that is not older. A mapping has one for
-        each partition; those that it lacks are asked for their end. With read_committed, "latest" ends before open
+        each partition; those that it lacks give their end. With read_committed, "latest" ends before open
         transactions.
         """
         if isolation not in _ISOLATION:
             raise ValueError(f"isolation={isolation!r}: it is {' or '.join(map(repr, _ISOLATION))}")
         deadline = self._deadline(timeout)
         now_ms = int(self._runtime.clock.time() * 1000)
-        # Before anything is asked: what cannot be meant is refused without a broker.
+        # Before anything is sent: what cannot be meant is refused without a broker.
         default = moment_ms("latest" if isinstance(at, Mapping) else at, now_ms)
         times = (
             {check_partition(key): moment_ms(each, now_ms) for key, each in at.items()}
@@ -82,7 +94,7 @@ class OffsetsAdmin(Subject):
             ],
             timeout_ms=self._timeout_ms(timeout),
         )
-        return (await self._ask_each(request, deadline.left(), by_partition, _listed)).checked(errors)
+        return (await self._send_each(request, deadline.left(), by_partition, _listed)).checked(errors)
 
     async def delete_records(
         self,
@@ -113,7 +125,7 @@ class OffsetsAdmin(Subject):
             ],
             timeout_ms=self._timeout_ms(timeout),
         )
-        return (await self._ask_each(request, timeout, by_partition, _low_watermark)).checked(errors)
+        return (await self._send_each(request, timeout, by_partition, _low_watermark)).checked(errors)
 
     async def describe_producers(
         self, partitions: Partitions, *, errors: Errors = "raise", timeout: float | None = None
@@ -127,7 +139,7 @@ class OffsetsAdmin(Subject):
                 for topic, numbers in grouped(wanted).items()
             ]
         )
-        return (await self._ask_each(request, deadline.left(), by_partition, _producers)).checked(errors)
+        return (await self._send_each(request, deadline.left(), by_partition, _producers)).checked(errors)
 
     async def _partitions(self, given: Partitions, deadline: Deadline) -> list[TopicPartition]:
         """Topics become their partitions."""
@@ -179,4 +191,23 @@ def _producers(
             else state.current_txn_start_offset,
         )
         for state in item.active_producers
+    )
+
+
+def moment_ms(at: object, now_ms: int) -> int:
+    """The timestamp that stands for a Moment in ListOffsets; a ConfigurationError for what is none."""
+    if isinstance(at, str) and at in _MOMENTS:
+        return _MOMENTS[at]
+    if isinstance(at, str | datetime | Timestamp):
+        try:
+            spec = start_spec(at, now_ms)
+        except ConfigurationError:
+            spec = None
+        if spec is not None and spec.timestamp is not None:
+            return spec.timestamp
+    number = isinstance(at, int) and not isinstance(at, bool)
+    hint = f"a number is an offset; for a time write Timestamp({at}), or " if number else "write "
+    names = ", ".join(map(repr, _MOMENTS))
+    raise ConfigurationError(
+        f"at={at!r}: {hint}{names}, a datetime, a Timestamp or 'by_duration:PT1H'", option="at", value=at
     )

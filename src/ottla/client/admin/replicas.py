@@ -46,11 +46,11 @@ class ReplicasAdmin(Subject):
             else [named(topic=topic, partitions=numbers) for topic, numbers in grouped(wanted).items()],
             timeout_ms=self._timeout_ms(timeout),
         )
-        answer = await self._ask(request, ElectLeadersResponse, timeout)
-        raise_for_code(answer.error_code)
+        response = await self._send(request, ElectLeadersResponse, timeout)
+        raise_for_code(response.error_code)
         found: dict[TopicPartition, bool] = {}
         failed: dict[TopicPartition, KafkaError] = {}
-        for topic in answer.replica_election_results:
+        for topic in response.replica_election_results:
             for result in topic.partition_result:
                 key = TopicPartition(topic.topic, result.partition_id)
                 error = _error(key, result.error_code, result.error_message)
@@ -87,11 +87,11 @@ class ReplicasAdmin(Subject):
                 for topic, numbers in grouped(replicas).items()
             ],
         )
-        answer = await self._ask(request, AlterPartitionReassignmentsResponse, timeout)
-        raise_for_code(answer.error_code, answer.error_message)
+        response = await self._send(request, AlterPartitionReassignmentsResponse, timeout)
+        raise_for_code(response.error_code, response.error_message)
         found: dict[TopicPartition, None] = {}
         failed: dict[TopicPartition, KafkaError] = {}
-        for topic in answer.responses:
+        for topic in response.responses:
             for result in topic.partitions:
                 key = TopicPartition(topic.name, result.partition_index)
                 error = _error(key, result.error_code, result.error_message)
@@ -114,15 +114,15 @@ class ReplicasAdmin(Subject):
                 named(name=topic, partition_indexes=numbers) for topic, numbers in grouped(partitions).items()
             ],
         )
-        answer = await self._ask(request, ListPartitionReassignmentsResponse, timeout)
-        raise_for_code(answer.error_code, answer.error_message)
+        response = await self._send(request, ListPartitionReassignmentsResponse, timeout)
+        raise_for_code(response.error_code, response.error_message)
         return {
             TopicPartition(topic.name, partition.partition_index): Reassignment(
                 tuple(partition.replicas),
                 tuple(partition.adding_replicas),
                 tuple(partition.removing_replicas),
             )
-            for topic in answer.topics
+            for topic in response.topics
             for partition in topic.partitions
         }
 

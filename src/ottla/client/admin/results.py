@@ -47,7 +47,7 @@ def _first_of(errors: Mapping[K, KafkaError]) -> KafkaError:
 
 
 def in_order(keys: Iterable[K], found: Mapping[K, V], errors: Mapping[K, KafkaError]) -> Results[K, V]:
-    """`found` and `errors` in the order in which the caller named the keys; what nobody named comes last."""
+    """`found` and `errors` in the order in which the caller named the keys; what it did not name comes last."""
     order = dict.fromkeys([*keys, *found, *errors])
     return Results(
         {key: found[key] for key in order if key in found},
@@ -156,11 +156,11 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True)
 class ListedOffset:
-    """An offset; None where no record is as late as the time that was asked for."""
+    """An offset; None where no record is as late as the time that was given."""
 
     offset: int | None
     timestamp: int | None
-    """Of the record there, in milliseconds; None where the question was not about time."""
+    """Of the record there, in milliseconds; None where the call was not about time."""
     leader_epoch: int | None
 
 
@@ -209,7 +209,7 @@ class VersionRange:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Feature levels: what the cluster has agreed on, and what the broker that was asked supports."""
+    """Feature levels: what the cluster has agreed on, and what the broker that responded supports."""
 
     finalized: Mapping[str, VersionRange]
     supported: Mapping[str, VersionRange]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ottla.client.admin.base import Subject
+from ottla.client.admin.configs import config_text
 from ottla.client.admin.results import (
     CreatedTopic,
     Errors,
@@ -15,7 +16,6 @@ from ottla.client.admin.results import (
     TopicDescription,
     in_order,
 )
-from ottla.client.admin.values import config_text
 from ottla.client.deadline import Deadline
 from ottla.client.metadata import ClusterView, PartitionView, TopicView
 from ottla.errors import ApiTimeoutError, KafkaError, UnknownTopicOrPartitionError
@@ -77,7 +77,7 @@ class TopicsAdmin(Subject):
             timeout_ms=self._timeout_ms(timeout),
             validate_only=validate_only,
         )
-        results = await self._ask_each(request, timeout, _created_items, _created)
+        results = await self._send_each(request, timeout, _created_items, _created)
         if wait and results and not validate_only:
             await self._until(list(results), "created", _has_leaders, deadline)
         return results.checked(errors)
@@ -100,7 +100,7 @@ class TopicsAdmin(Subject):
             topics=[DeleteTopicsRequest.DeleteTopicState(name=name) for name in _names(names)],
             timeout_ms=self._timeout_ms(timeout),
         )
-        results = await self._ask_each(request, timeout, _deleted_items, _nothing)
+        results = await self._send_each(request, timeout, _deleted_items, _nothing)
         if wait and results:
             await self._until(list(results), "deleted", _is_gone, deadline)
         return results.checked(errors)
@@ -156,7 +156,7 @@ class TopicsAdmin(Subject):
         request = CreatePartitionsRequest(
             topics=[new], timeout_ms=self._timeout_ms(timeout), validate_only=validate_only
         )
-        (await self._ask_each(request, timeout, _partitions_items, _nothing)).checked("raise")
+        (await self._send_each(request, timeout, _partitions_items, _nothing)).checked("raise")
         if wait and not validate_only:
 
             def grown(view: TopicView | None) -> bool:

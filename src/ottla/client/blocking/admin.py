@@ -9,7 +9,7 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeVar
 
 from ottla.client.admin.async_admin import AsyncAdmin
-from ottla.client.admin.offsets import Partitions
+from ottla.client.admin.offsets import Moment, Partitions
 from ottla.client.admin.results import (
     BrokerDescription,
     ClusterDescription,
@@ -26,13 +26,12 @@ from ottla.client.admin.results import (
     TopicDescription,
     VersionRange,
 )
-from ottla.client.admin.values import Moment
 from ottla.client.topic_partition import TopicPartition
 
 _T = TypeVar("_T")
 
 
-class Call(Protocol):
+class BlockingCall(Protocol):
     """Runs what is to be awaited on the client's loop, and waits for it."""
 
     def __call__(self, work: Coroutine[Any, Any, _T], /) -> _T: ...
@@ -48,7 +47,7 @@ class Admin:
     Every call takes `timeout`, in seconds with all its retries; default_api_timeout_ms without.
     """
 
-    def __init__(self, admin: AsyncAdmin, call: Call) -> None:
+    def __init__(self, admin: AsyncAdmin, call: BlockingCall) -> None:
         self._admin = admin
         self._call = call
 
@@ -246,7 +245,7 @@ class Admin:
 
         `at` is "earliest", "latest", "max_timestamp" (the record with the latest time), or a time as `consume` takes
         it, a datetime, a `Timestamp` or "by_duration:PT1H": the first record that is not older. A mapping has one for
-        each partition; those that it lacks are asked for their end. With read_committed, "latest" ends before open
+        each partition; those that it lacks give their end. With read_committed, "latest" ends before open
         transactions.
         """
         work = self._admin.list_offsets(partitions, at, isolation=isolation, errors=errors, timeout=timeout)
@@ -349,7 +348,7 @@ class Admin:
     ) -> Results[int, dict[str, LogDir]]:
         """The log directories of these brokers, or of all: what lies in them, by path.
 
-        A broker that could not be asked is in `errors` of the result, if others could.
+        A broker that could not be reached is in `errors` of the result, if others could.
         """
         work = self._admin.describe_log_dirs(brokers, timeout=timeout)
         return self._call(work)

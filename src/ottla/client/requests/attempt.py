@@ -1,4 +1,4 @@
-"""One attempt to get one request answered: by a given broker, or by the first that can be reached.
+"""One attempt to get the response to one request: from a given broker, or from the first that can be reached.
 
 Retries, routing and merging are client/requests/requests.py's.
 """
@@ -22,19 +22,19 @@ from ottla.wire import Message, api_for_key
 _ALLOWED: Final = ("timeout_ms", "max_wait_ms", "rebalance_timeout_ms")
 """Fields by which a request says how long the broker may wait."""
 
-NOBODY: Final = -1
-"""No broker of a cluster has this id."""
+NO_BROKER: Final = -1
+"""Kafka's id for none."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class BrokerResponse:
     """What a broker said."""
 
     broker: int
-    response: Message
+    message: Message
 
 
-class Asking:
+class RequestSender:
     """Sends requests over the connections of `brokers`."""
 
     def __init__(self, config: ClientConfig, clock: Clock, brokers: Brokers) -> None:
@@ -43,32 +43,34 @@ class Asking:
         self._clock = clock
         self._brokers = brokers
 
-    async def ask(self, node_id: int, request: Message, version: int | None = None) -> Answer:
-        """The answer of this broker; UnknownBrokerError if there is none of this id."""
+    async def send(self, node_id: int, request: Message, version: int | None = None) -> BrokerResponse:
+        """The response of this broker; UnknownBrokerError if there is none of this id."""
         broker = self._brokers.get(node_id)
-        return await self._ask(await broker.connection(purpose_of(request)), broker, request, version)
+        return await self._send(await broker.connection(purpose_of(request)), broker, request, version)
 
-    async def ask_any(self, request: Message, version: int | None = None, avoid: int | None = None) -> Answer:
-        """The answer of the first broker that a connection can be had to; `avoid` is tried last.
+    async def send_to_any(
+        self, request: Message, version: int | None = None, avoid: int | None = None
+    ) -> BrokerResponse:
+        """The response of the first broker that a connection can be had to; `avoid` is tried last.
 
-        One that is connected but gives no answer ends the attempt: what it was asked may be done.
+        One that is connected but gives no response ends the attempt: what was requested may be done.
         """
         tried: list[tuple[Broker, BaseException]] = []
         brokers = sorted(self._brokers.candidates(), key=lambda broker: broker.node_id == avoid)
         for position, broker in enumerate(brokers):
             try:
                 connection = await self._connected(broker, request, len(brokers) - position - 1)
-                return await self._ask(connection, broker, request, version)
+                return await self._send(connection, broker, request, version)
             except ConnectionFailedError as error:
                 tried.append((broker, error))
         raise no_brokers_error(api_for_key(request.API_KEY).name, tried)
 
     def failure(self, request: Message) -> NoBrokersError | None:
-        """Why there is no answer to it yet, if that is because of brokers that cannot be reached."""
+        """Why there is no response to it yet, if that is because of brokers that cannot be reached."""
         return self._brokers.failure(api_for_key(request.API_KEY).name, purpose_of(request))
 
     async def _connected(self, broker: Broker, request: Message, others: int) -> BrokerConnection:
-        """Its connection; while there are others to ask, one that does not answer is not waited for long."""
+        """Its connection; while there are others to try, one that does not respond is not waited for long."""
         if not others:
             return await broker.connection(purpose_of(request))
         seconds = self._patience.share(others)
@@ -78,20 +80,20 @@ class Asking:
             late = f"{broker} could not be connected to within {seconds:.3g} s"
             raise ConnectionFailedError(broker.trouble() or late) from None
 
-    async def _ask(
+    async def _send(
         self, connection: BrokerConnection, broker: Broker, request: Message, version: int | None
-    ) -> Answer:
+    ) -> BrokerResponse:
         if version is not None:
-            return Answer(broker.node_id, await self._submit(connection, request, version))
+            return BrokerResponse(broker.node_id, await self._submit(connection, request, version))
         version = connection.version(type(request), most_version(request))
         check_version(request, version, broker.node_id)
         responses = []
         for sent in at_version(request, version):
             response = await self._submit(connection, sent, version)
             responses.append(from_version(sent, response, version))
-        return Answer(broker.node_id, route_of(request).items.merge(request, responses))
+        return BrokerResponse(broker.node_id, route_of(request).items.merge(request, responses))
 
     async def _submit(self, connection: BrokerConnection, request: Message, version: int) -> Message:
-        # A broker may take as long as the request allows it to, before it is late with the answer.
+        # A broker may take as long as the request allows it to, before it is late with the response.
         allowed = max(getattr(request, field, 0) for field in _ALLOWED)
         return await connection.send(request, version, self._request_timeout + allowed / 1000)

@@ -1,6 +1,6 @@
-"""Which broker coordinates a group or a transactional id: asked once, remembered until it turns out wrong.
+"""Which broker coordinates a group or a transactional id: looked up once, remembered until it turns out wrong.
 
-One lookup is one attempt; who waits and asks again is whoever needs the coordinator.
+One lookup is one attempt; the request that needs the coordinator waits and tries again.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import IntEnum
 
-from ottla.client.requests.attempt import NOBODY, Asking
+from ottla.client.requests.attempt import NO_BROKER, RequestSender
 from ottla.errors import CoordinatorNotAvailableError, KafkaError, from_code
 from ottla.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -23,8 +23,8 @@ class CoordinatorType(IntEnum):
 class Coordinators:
     """The coordinators that one client knows."""
 
-    def __init__(self, asking: Asking) -> None:
-        self._asking = asking
+    def __init__(self, sender: RequestSender) -> None:
+        self._sender = sender
         self._known: dict[tuple[CoordinatorType, str], int] = {}
 
     async def find(self, kind: CoordinatorType, keys: Sequence[str]) -> dict[str, int | KafkaError]:
@@ -36,21 +36,21 @@ class Coordinators:
         return {key: known[key] if key in known else found[key] for key in keys}
 
     def forget(self, kind: CoordinatorType, key: str) -> None:
-        """After it has said that it is not, or could not be reached."""
+        """After it has said that it is none, or could not be reached."""
         self._known.pop((kind, key), None)
 
     async def _look_up(self, kind: CoordinatorType, keys: Sequence[str]) -> dict[str, int | KafkaError]:
         request = FindCoordinatorRequest(key_type=kind, coordinator_keys=list(keys))
-        answer = await self._asking.ask_any(request)
-        assert isinstance(answer.response, FindCoordinatorResponse)
+        response = await self._sender.send_to_any(request)
+        assert isinstance(response.message, FindCoordinatorResponse)
         found: dict[str, int | KafkaError] = {}
-        for each in answer.response.coordinators:
-            error = from_code(each.error_code, each.error_message, broker=answer.broker)
-            if error is None and each.node_id == NOBODY:
-                error = CoordinatorNotAvailableError(broker=answer.broker)
+        for each in response.message.coordinators:
+            error = from_code(each.error_code, each.error_message, broker=response.broker)
+            if error is None and each.node_id == NO_BROKER:
+                error = CoordinatorNotAvailableError(broker=response.broker)
             found[each.key] = error or each.node_id
             if error is None:
                 self._known[kind, each.key] = each.node_id
         for key in keys:
-            found.setdefault(key, CoordinatorNotAvailableError(broker=answer.broker))
+            found.setdefault(key, CoordinatorNotAvailableError(broker=response.broker))
         return found

@@ -1,10 +1,10 @@
-"""Requests: any request of the Kafka protocol, sent to whoever has to answer it, tried again, merged.
+"""Requests: any request of the Kafka protocol, sent to the brokers that it is for, tried again, merged.
 
-A request that several brokers have to answer is taken apart (sharding/), its parts are sent side by side, each part
-is tried again on its own until the deadline, and the answers are put together. Items of one answer fail one by one
-too: what succeeded is kept, what may still succeed is asked for again.
+A request for several brokers is taken apart (sharding/), its parts are sent side by side, each part is tried again
+on its own until the deadline, and the responses are put together. Items of one response fail one by one too: what
+succeeded is kept, what may still succeed is sent again.
 
-Invariant: every item of a request ends in exactly one shard, with an answer or with an error.
+Invariant: every item of a request ends in exactly one shard, with a response or with an error.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ottla.client.backoff import Backoff
 from ottla.client.connections.brokers import Brokers
 from ottla.client.deadline import Deadline, DeadlinePassed, check_timeout
 from ottla.client.metadata import Metadata
-from ottla.client.requests.attempt import NOBODY, Answer, Asking
+from ottla.client.requests.attempt import NO_BROKER, BrokerResponse, RequestSender
 from ottla.client.requests.routing import RetryState, Routing, Target
-from ottla.client.requests.sharding import Destination, Key, Route, in_newest_shape, route_of
+from ottla.client.requests.sharding import Destination, ItemKey, Route, in_newest_shape, route_of
 from ottla.config import ClientConfig
 from ottla.errors import (
     ApiTimeoutError,
@@ -54,13 +54,13 @@ class Shard:
     """A part of a request, and what came of it: `response` or `error`."""
 
     broker: int | None
-    """Who answered, or should have; None where nobody could be asked."""
+    """The one that responded, or should have; None where none could be reached."""
     request: Message
     response: Message | None = None
     error: KafkaError | None = None
     unsure: KafkaError | None = None
-    """An earlier attempt that ended without an answer, after which this part was sent again: it may have been
-    carried out already, and an answer such as TOPIC_ALREADY_EXISTS may be due to that."""
+    """An earlier attempt that ended without a response, after which this part was sent again: it may have been
+    carried out already, and an error such as TOPIC_ALREADY_EXISTS may be due to that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class _Call:
     def api(self) -> str:
         return api_for_key(self.request.API_KEY).name
 
-    def part(self, keys: Sequence[Key]) -> Message:
+    def part(self, keys: Sequence[ItemKey]) -> Message:
         items = self.route.items
         if self.route.destination is Destination.EVERY or list(keys) == items.keys(self.request):
             return self.request
@@ -88,30 +88,30 @@ class _Outcome:
     """One attempt: a shard that is settled, and the items to be tried again, with the reason."""
 
     settled: Shard | None = None
-    again: Sequence[Key] = ()
+    retried: Sequence[ItemKey] = ()
     error: KafkaError | None = None
-    refused: Shard | None = None
-    """What the items to be tried again end with, if they are not: the answer that names their errors."""
+    rejected: Shard | None = None
+    """What the items to be tried again end with, if they are not: the response that names their errors."""
     wait: float = 0.0
 
 
 class Requests:
     """Sends requests for a client.
 
-    >>> answer = await requests.ask(ListOffsetsRequest(...))             # doctest: +SKIP
+    >>> response = await requests.send(ListOffsetsRequest(...))          # doctest: +SKIP
     >>> shards = await requests.fan_out(DescribeLogDirsRequest())        # doctest: +SKIP
     """
 
     def __init__(self, config: ClientConfig, runtime: Runtime, brokers: Brokers, metadata: Metadata) -> None:
         self._config = config
         self._runtime = runtime
-        self._asking = Asking(config, runtime.clock, brokers)
-        self._routing = Routing(self._asking, metadata)
+        self._sender = RequestSender(config, runtime.clock, brokers)
+        self._routing = Routing(self._sender, metadata)
         self._backoff = Backoff(
             config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000, runtime.random
         )
 
-    async def ask(
+    async def send(
         self,
         request: Message,
         *,
@@ -119,34 +119,34 @@ class Requests:
         version: int | None = None,
         timeout: float | None = None,
     ) -> Message:
-        """The answer to a request, merged out of those of all brokers that have a part in it.
+        """The response to a request, merged out of those of all brokers that have a part in it.
 
-        Without `broker` it goes to whoever has to answer: the leaders of its partitions, the coordinators of its
+        Without `broker` it goes to the brokers that it is for: the leaders of its partitions, the coordinators of its
         groups, any broker. Connections that fail and errors that pass are tried again until `timeout` seconds
-        have gone by (by default `default_api_timeout_ms`). Error codes that do not pass are in the answer,
-        as the brokers gave them; a part without an answer raises, and `fan_out` gives the other parts too.
+        have gone by (by default `default_api_timeout_ms`). Error codes that do not pass are in the response,
+        as the brokers gave them; a part without a response raises, and `fan_out` gives the other parts too.
 
-        With `broker`, that one is asked, once.
+        With `broker`, it is sent to that one, once.
 
-        The version is the highest that both sides know, and an answer has the fields of the newest one. With
-        `version` request and answer have exactly that version's.
+        The version is the highest that both sides know, and a response has the fields of the newest one. With
+        `version` request and response have exactly that version's.
 
-            answer = await kafka.request(MetadataRequest(topics=None))
-            answer = await kafka.request(ApiVersionsRequest(), broker=1)
+            response = await kafka.request(MetadataRequest(topics=None))
+            response = await kafka.request(ApiVersionsRequest(), broker=1)
         """
         if broker is not None:
-            return await self._ask_one(request, broker, version, timeout)
+            return await self._send_to(request, broker, version, timeout)
         shards = await self.fan_out(request, version=version, timeout=timeout)
         failed = [shard for shard in shards if shard.error is not None]
         if failed:
             raise _first_error(failed)
-        answers = [shard.response for shard in shards if shard.response is not None]
-        return route_of(in_newest_shape(request)).items.merge(in_newest_shape(request), answers)
+        responses = [shard.response for shard in shards if shard.response is not None]
+        return route_of(in_newest_shape(request)).items.merge(in_newest_shape(request), responses)
 
     async def fan_out(
         self, request: Message, *, version: int | None = None, timeout: float | None = None
     ) -> list[Shard]:
-        """Every part of the request with its own answer or error; in the order in which brokers were named.
+        """Every part of the request with its own response or error; in the order in which brokers were named.
 
         for shard in await kafka.request_sharded(DescribeLogDirsRequest(topics=None)):
             print(shard.broker, shard.response or shard.error)
@@ -163,9 +163,13 @@ class Requests:
         call = _Call(request, route, version, self._deadline(timeout))
         retry_state = RetryState()
         keys = await self._keys(call, retry_state)
-        return await self._pursue(call, keys, retry_state, None) if isinstance(keys, list) else [keys]
+        return (
+            await self._send_until_settled(call, keys, retry_state, None)
+            if isinstance(keys, list)
+            else [keys]
+        )
 
-    async def _ask_one(
+    async def _send_to(
         self, request: Message, node_id: int, version: int | None, timeout: float | None
     ) -> Message:
         _check(request)
@@ -173,28 +177,28 @@ class Requests:
             request = in_newest_shape(request)
         deadline = self._deadline(timeout)
         try:
-            answer = await deadline.bound(self._ask_known(request, node_id, version))
+            response = await deadline.bound(self._send_to_known(request, node_id, version))
         except DeadlinePassed:
             api = api_for_key(request.API_KEY).name
-            reason = self._asking.failure(request) or self._routing.failure
+            reason = self._sender.failure(request) or self._routing.failure
             raise _timed_out(api, deadline, reason, f" by broker {node_id}") from reason
-        return answer.response
+        return response.message
 
-    async def _ask_known(self, request: Message, node_id: int, version: int | None) -> Answer:
+    async def _send_to_known(self, request: Message, node_id: int, version: int | None) -> BrokerResponse:
         try:
-            return await self._asking.ask(node_id, request, version)
+            return await self._sender.send(node_id, request, version)
         except UnknownBrokerError:
-            # A broker that metadata has not named yet: nothing has been asked so far, or it is new.
+            # A broker that metadata has not named yet: nothing has been requested so far, or it is new.
             await self._routing.brokers_known(0.0)
-        return await self._asking.ask(node_id, request, version)
+        return await self._sender.send(node_id, request, version)
 
     def _deadline(self, timeout: float | None) -> Deadline:
         check_timeout(timeout)
         seconds = self._config.default_api_timeout_ms / 1000 if timeout is None else timeout
         return Deadline(self._runtime.clock, seconds)
 
-    async def _keys(self, call: _Call, retry_state: RetryState) -> list[Key] | Shard:
-        """What is asked for; where every broker is asked, those are the items."""
+    async def _keys(self, call: _Call, retry_state: RetryState) -> list[ItemKey] | Shard:
+        """The items; of a request to every broker, the brokers are."""
         if call.route.destination is not Destination.EVERY:
             return call.route.items.keys(call.request)
         while True:
@@ -209,20 +213,20 @@ class Requests:
             if (final := await self._final(call, retry_state, error)) is not None:
                 return Shard(None, call.request, error=final)
 
-    async def _pursue(
-        self, call: _Call, keys: Sequence[Key], retry_state: RetryState, target: Target | None
+    async def _send_until_settled(
+        self, call: _Call, keys: Sequence[ItemKey], retry_state: RetryState, target: Target | None
     ) -> list[Shard]:
-        """Items to their end. `target` is where they go first, if that is known already.
+        """Sends items until each is settled. `target` is where they go first, if that is known already.
 
-        Only items that turn out to belong to different brokers are pursued apart, so this nests no deeper than
-        there are items; attempts are a loop.
+        Only items that turn out to belong to different brokers are sent apart, so this nests no deeper than there
+        are items; attempts are a loop.
         """
         done: list[Shard] = []
         while True:
             if target is None:
                 targets = await self._targets(call, keys, retry_state)
                 if len(targets) > 1:
-                    return done + await self._pursue_apart(call, targets, retry_state)
+                    return done + await self._send_apart(call, targets, retry_state)
                 target = targets[0]
             outcome = await self._attempt(call, target, retry_state)
             if outcome.settled is not None:
@@ -231,19 +235,23 @@ class Requests:
                 return done
             final = await self._final(call, retry_state, outcome.error, outcome.wait)
             if final is not None:
-                refused = outcome.refused if final is outcome.error else None
+                rejected = outcome.rejected if final is outcome.error else None
                 done.append(
-                    refused or Shard(target.broker, call.part(outcome.again), None, final, retry_state.unsure)
+                    rejected
+                    or Shard(target.broker, call.part(outcome.retried), None, final, retry_state.unsure)
                 )
                 return done
-            self._routing.failed(call.route, outcome.again)
-            keys, target = outcome.again, None
+            self._routing.failed(call.route, outcome.retried)
+            keys, target = outcome.retried, None
 
-    async def _pursue_apart(
+    async def _send_apart(
         self, call: _Call, targets: Sequence[Target], retry_state: RetryState
     ) -> list[Shard]:
         found = await asyncio.gather(
-            *(self._pursue(call, target.keys, retry_state.branch(), target) for target in targets),
+            *(
+                self._send_until_settled(call, target.keys, retry_state.branch(), target)
+                for target in targets
+            ),
             return_exceptions=True,
         )
         shards: list[Shard] = []
@@ -253,7 +261,7 @@ class Requests:
             shards += each
         return shards
 
-    async def _targets(self, call: _Call, keys: Sequence[Key], retry_state: RetryState) -> list[Target]:
+    async def _targets(self, call: _Call, keys: Sequence[ItemKey], retry_state: RetryState) -> list[Target]:
         try:
             return await call.deadline.bound(self._routing.targets(call.route, keys, retry_state))
         except KafkaError as error:
@@ -263,25 +271,25 @@ class Requests:
 
     async def _attempt(self, call: _Call, target: Target, retry_state: RetryState) -> _Outcome:
         if target.error is not None:
-            return _Outcome(again=target.keys, error=target.error)
+            return _Outcome(retried=target.keys, error=target.error)
         request = call.part(target.keys)
         try:
-            answer = await call.deadline.bound(
-                self._ask(target.broker, request, call.version, retry_state.avoid)
+            response = await call.deadline.bound(
+                self._send(target.broker, request, call.version, retry_state.avoid)
             )
         except KafkaError as error:
             retry_state.avoid = target.broker
-            return _Outcome(again=target.keys, error=error)
+            return _Outcome(retried=target.keys, error=error)
         except DeadlinePassed:
-            return _Outcome(again=target.keys, error=self._too_late(call, retry_state))
-        return _judged(call, target, request, answer, retry_state)
+            return _Outcome(retried=target.keys, error=self._too_late(call, retry_state))
+        return _outcome_of(call, target, request, response, retry_state)
 
-    async def _ask(
+    async def _send(
         self, node_id: int | None, request: Message, version: int | None, avoid: int | None
-    ) -> Answer:
+    ) -> BrokerResponse:
         if node_id is None:
-            return await self._asking.ask_any(request, version, avoid)
-        return await self._asking.ask(node_id, request, version)
+            return await self._sender.send_to_any(request, version, avoid)
+        return await self._sender.send(node_id, request, version)
 
     async def _final(
         self, call: _Call, retry_state: RetryState, error: KafkaError | DeadlinePassed, wait: float = 0.0
@@ -306,40 +314,44 @@ class Requests:
 
     def _too_late(self, call: _Call, retry_state: RetryState) -> ApiTimeoutError:
         """The deadline has passed while something was awaited: a broker, or metadata."""
-        reason = retry_state.last or self._asking.failure(call.request) or self._routing.failure
+        reason = retry_state.last or self._sender.failure(call.request) or self._routing.failure
         return _timed_out(call.api, call.deadline, reason)
 
 
-def _judged(
-    call: _Call, target: Target, request: Message, answer: Answer, retry_state: RetryState
+def _outcome_of(
+    call: _Call, target: Target, request: Message, received: BrokerResponse, retry_state: RetryState
 ) -> _Outcome:
-    """Which items the answer settles, and which are worth another try."""
-    items, response = call.route.items, answer.response
+    """Which items the response settles, and which are worth another try."""
+    items, response = call.route.items, received.message
     codes = items.codes(response)
     by_key = {key: items.code_of(response, codes, key) for key in target.keys}
-    again = [key for key in target.keys if call.route.is_retried(by_key[key])]
-    if not again:
-        return _Outcome(settled=Shard(answer.broker, request, response, None, retry_state.unsure))
-    error = _error_of(again[0], by_key[again[0]], answer.broker)
+    retried = [key for key in target.keys if call.route.is_retried(by_key[key])]
+    if not retried:
+        return _Outcome(settled=Shard(received.broker, request, response, None, retry_state.unsure))
+    error = _error_of(retried[0], by_key[retried[0]], received.broker)
     wait = (
         response.throttle_time_ms / 1000  # type: ignore[attr-defined]
         if error.code == ThrottlingQuotaExceededError.code
         else 0.0
     )
-    if len(again) == len(target.keys):
-        refused = Shard(answer.broker, request, response, None, retry_state.unsure)
-        return _Outcome(again=again, error=error, refused=refused, wait=wait)
-    good = [key for key in target.keys if key not in dict.fromkeys(again)]
+    if len(retried) == len(target.keys):
+        rejected = Shard(received.broker, request, response, None, retry_state.unsure)
+        return _Outcome(retried=retried, error=error, rejected=rejected, wait=wait)
+    settled_keys = [key for key in target.keys if key not in dict.fromkeys(retried)]
     settled = Shard(
-        answer.broker, call.part(good), items.response_for(response, good), None, retry_state.unsure
+        received.broker,
+        call.part(settled_keys),
+        items.response_for(response, settled_keys),
+        None,
+        retry_state.unsure,
     )
-    refused = Shard(
-        answer.broker, call.part(again), items.response_for(response, again), None, retry_state.unsure
+    rejected = Shard(
+        received.broker, call.part(retried), items.response_for(response, retried), None, retry_state.unsure
     )
-    return _Outcome(settled, again, error, refused, wait)
+    return _Outcome(settled, retried, error, rejected, wait)
 
 
-def _error_of(key: Key, code: int, broker: int) -> BrokerError:
+def _error_of(key: ItemKey, code: int, broker: int) -> BrokerError:
     topic, partition = key if isinstance(key, tuple) and isinstance(key[0], str) else (None, None)
     error = from_code(code, topic=topic, partition=partition, broker=None if broker < 0 else broker)
     assert error is not None
@@ -363,7 +375,7 @@ def _check(request: Message) -> None:
         )
     if isinstance(request, SaslHandshakeRequest | SaslAuthenticateRequest):
         raise ValueError("connections authenticate by themselves, when they are opened")
-    if request.API_KEY == NOBODY or type(request) is not api_for_key(request.API_KEY).request:
+    if request.API_KEY == NO_BROKER or type(request) is not api_for_key(request.API_KEY).request:
         raise TypeError(f"{type(request).__name__} is no request: ottla.wire.messages has them all")
 
 

@@ -1,7 +1,7 @@
 """Where the items of a request go now: routes, metadata and coordinators put together.
 
-The result may be wrong in the next moment: a sender that finds out says so with `RetryState.refresh` or `forget`, and
-asks again.
+The result may be wrong in the next moment: a request that finds out says so with `RetryState.refresh` or `forget`,
+and looks again.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ottla.client.metadata import ClusterView, Metadata
-from ottla.client.requests.attempt import NOBODY, Asking
+from ottla.client.requests.attempt import NO_BROKER, RequestSender
 from ottla.client.requests.coordinators import Coordinators, CoordinatorType
-from ottla.client.requests.sharding import Destination, Key, Route
+from ottla.client.requests.sharding import Destination, ItemKey, Route
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import (
     KafkaError,
@@ -43,7 +43,7 @@ class RetryState:
     refresh: bool = False
     """What is known of leaders and the controller may be out of date."""
     avoid: int | None = None
-    """Who gave no answer the last time."""
+    """The broker that gave no response the last time."""
     unsure: KafkaError | None = None
     """The last attempt whose outcome is unknown: it may have been carried out."""
 
@@ -51,7 +51,7 @@ class RetryState:
     """What went wrong the last time."""
 
     def branch(self) -> RetryState:
-        """The retry_state of a part of these items, which goes its own way from here."""
+        """The state of a part of these items, which goes its own way from here."""
         return replace(self)
 
 
@@ -59,7 +59,7 @@ class RetryState:
 class Target:
     """Items that go to the same broker."""
 
-    keys: list[Key]
+    keys: list[ItemKey]
     broker: int | None
     """None stands for any."""
     error: KafkaError | None = None
@@ -69,18 +69,18 @@ class Target:
 class Routing:
     """Finds the targets."""
 
-    def __init__(self, asking: Asking, metadata: Metadata) -> None:
+    def __init__(self, sender: RequestSender, metadata: Metadata) -> None:
         self._metadata = metadata
-        self.coordinators = Coordinators(asking)
+        self.coordinators = Coordinators(sender)
 
-    async def targets(self, route: Route, keys: Sequence[Key], retry_state: RetryState) -> list[Target]:
-        """At least one; the items in the order in which they were asked for."""
+    async def targets(self, route: Route, keys: Sequence[ItemKey], retry_state: RetryState) -> list[Target]:
+        """At least one; the items in the order in which the request names them."""
         refresh, retry_state.refresh = retry_state.refresh, False
         destination = route.destination
         if destination is Destination.LEADER:
             return await self._by_leader(keys, refresh)
         if destination in _COORDINATORS:
-            # Where coordinators are is not metadata's to say; only a broker that nobody has named yet is.
+            # Where coordinators are is not metadata's to say; only a broker that it has not named yet is.
             await self.brokers_known(0.0 if isinstance(retry_state.last, UnknownBrokerError) else None)
             return await self._by_coordinator(_COORDINATORS[destination], keys)
         if refresh or destination is Destination.RESOURCE:
@@ -104,8 +104,8 @@ class Routing:
         """Why there is no metadata, if there is none."""
         return self._metadata.failure()
 
-    def failed(self, route: Route, keys: Sequence[Key]) -> None:
-        """These items got no good answer where they went: forget what led there."""
+    def failed(self, route: Route, keys: Sequence[ItemKey]) -> None:
+        """These items got no good response where they went: forget what led there."""
         if route.destination in _COORDINATORS:
             for key in keys:
                 self.coordinators.forget(_COORDINATORS[route.destination], str(key))
@@ -116,13 +116,13 @@ class Routing:
         known = view.controller_id in view.brokers and view.controller_id != retry_state.avoid
         return view.controller_id if known else None
 
-    async def _by_leader(self, keys: Sequence[Key], refresh: bool) -> list[Target]:
+    async def _by_leader(self, keys: Sequence[ItemKey], refresh: bool) -> list[Target]:
         partitions = [key for key in keys if isinstance(key, TopicPartition)]
         topics = list(dict.fromkeys(partition.topic for partition in partitions))
         view = await (self._metadata.fresh(topics, max_age=0.0) if refresh else self._metadata.fresh(topics))
         return _grouped([(partition, _leader(view, partition)) for partition in partitions])
 
-    async def _by_coordinator(self, kind: CoordinatorType, keys: Sequence[Key]) -> list[Target]:
+    async def _by_coordinator(self, kind: CoordinatorType, keys: Sequence[ItemKey]) -> list[Target]:
         found = await self.coordinators.find(kind, [str(key) for key in keys])
         return _grouped([(key, found[str(key)]) for key in keys])
 
@@ -140,12 +140,12 @@ def _leader(view: ClusterView, key: TopicPartition) -> int | KafkaError:
             topic=key.topic, partition=key.partition, partitions=len(topic.partitions)
         )
     leader = topic.partitions[key.partition].leader
-    if leader == NOBODY:
+    if leader == NO_BROKER:
         return LeaderNotAvailableError(topic=key.topic, partition=key.partition)
     return leader
 
 
-def _broker_of_resource(key: Key) -> int | KafkaError | None:
+def _broker_of_resource(key: ItemKey) -> int | KafkaError | None:
     assert isinstance(key, tuple)
     kind, name = key
     if kind not in _BROKER_RESOURCES or not name:
@@ -156,10 +156,10 @@ def _broker_of_resource(key: Key) -> int | KafkaError | None:
         return UnknownBrokerError(f"brokers have numbers, and {name!r} is none")
 
 
-def _grouped(placed: Sequence[tuple[Key, int | KafkaError | None]]) -> list[Target]:
-    """One place for each broker; one for each kind of error."""
+def _grouped(routed: Sequence[tuple[ItemKey, int | KafkaError | None]]) -> list[Target]:
+    """One target for each broker; one for each kind of error."""
     by_target: dict[object, Target] = {}
-    for key, where in placed:
+    for key, where in routed:
         error = where if isinstance(where, KafkaError) else None
         group: object = where if error is None else (type(error), str(error))
         if group not in by_target:

@@ -1,8 +1,8 @@
 """Client telemetry (KIP-714): the metrics that a cluster asks its clients for.
 
-loop.py talks to a broker, subscription.py has the rules, points.py and otlp.py make what is sent.
+reporter.py sends the requests, subscription.py has the rules, points.py and otlp.py make what is sent.
 """
 
-from ottla.client.telemetry.reporter import Telemetry
+from ottla.client.telemetry.reporter import TelemetryReporter
 
-__all__ = ["Telemetry"]
+__all__ = ["TelemetryReporter"]

@@ -15,7 +15,7 @@ from typing import Final
 
 from ottla.client.metrics import Distribution, Kind, Labels, Metric, MetricsSnapshot, merged
 from ottla.client.telemetry.otlp import Point
-from ottla.client.telemetry.subscription import Subscription
+from ottla.client.telemetry.subscription import TelemetrySubscription
 
 _DOMAIN: Final = "org.apache.kafka."
 _ROLES: Final = {"producer": "producer.record.send.total", "consumer": "consumer.fetch.manager.fetch.total"}
@@ -38,7 +38,7 @@ class Points:
         self._settled = MetricsSnapshot(())
         self._pending = (self._settled, now)
 
-    def collect(self, snapshot: MetricsSnapshot, now: float, wanted: Subscription) -> list[Point]:
+    def collect(self, snapshot: MetricsSnapshot, now: float, wanted: TelemetrySubscription) -> list[Point]:
         """The points of a push, the ones that Kafka names first."""
         self._pending = (snapshot, now)
         points = [*self._standard(snapshot, now, wanted.is_delta), *self._ours(snapshot, wanted.is_delta)]

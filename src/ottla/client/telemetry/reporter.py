@@ -1,10 +1,10 @@
-"""Telemetry: asks a broker which metrics it wants of this client, and pushes them, until the client ends (KIP-714).
+"""TelemetryReporter: gets from a broker which metrics it wants of this client, and pushes them (KIP-714).
 
 It begins when the client knows the cluster and keeps to one broker as long as that is reachable, over the
 connection for general requests. What is wanted and when is the state's (subscription.py), what is sent is made by
 points.py and otlp.py.
 
-Invariant: telemetry is a guest. Whatever goes wrong with it is logged, never raised, and holds up nobody: closing
+Invariant: telemetry is a guest. Whatever goes wrong with it is logged, never raised, and holds nothing up: closing
 takes no longer than it is given.
 """
 
@@ -22,7 +22,7 @@ from ottla.client.metrics import Metrics
 from ottla.client.tasks import Tasks
 from ottla.client.telemetry.otlp import Point, encode
 from ottla.client.telemetry.points import Points
-from ottla.client.telemetry.subscription import Subscription, TelemetryState
+from ottla.client.telemetry.subscription import TelemetryState, TelemetrySubscription
 from ottla.config import ClientConfig
 from ottla.errors import (
     BrokerError,
@@ -46,7 +46,7 @@ TIME_TO_CLOSE: Final = 1.0
 """How long the last push may hold up the closing of a client, in seconds."""
 
 
-class Telemetry:
+class TelemetryReporter:
     """The telemetry of one client."""
 
     def __init__(
@@ -87,7 +87,7 @@ class Telemetry:
             self._metrics.on_first_metadata = self._begin
 
     async def close(self, within: float = TIME_TO_CLOSE) -> None:
-        """Pushes a last time, if a broker has asked for metrics, and ends; `within` so many seconds."""
+        """Pushes a last time, if a broker wants metrics, and ends; `within` so many seconds."""
         self._metrics.on_first_metadata = None
         self._is_closing = True
         if self._task is None or self._ended is None:
@@ -116,13 +116,15 @@ class Telemetry:
         while not self._is_closing and self._state.due is not None:
             await self._sleep_until(self._state.due)
             if not self._is_closing:
-                await self._step()
+                await self._send_next()
         if self._is_closing and (wanted := self._state.next_push) is not None:
             await self._attempt(self._push(wanted, terminating=True))
 
-    async def _step(self) -> None:
+    async def _send_next(self) -> None:
         wanted = self._state.next_push
-        await self._attempt(self._ask() if wanted is None else self._push(wanted, terminating=False))
+        await self._attempt(
+            self._request_subscription() if wanted is None else self._push(wanted, terminating=False)
+        )
 
     async def _sleep_until(self, due: float) -> None:
         delay = due - self._clock.monotonic()
@@ -145,19 +147,19 @@ class Telemetry:
         try:
             await request
         except KafkaError as error:
-            # UnsupportedApiError is the usual case: a cluster that nobody has told to collect metrics.
+            # UnsupportedApiError is the usual case: a cluster that is not set up to collect metrics.
             logger.debug("telemetry: %s", error)
             self._state.failed(self._clock.monotonic())
             self._node_id = None
 
-    async def _ask(self) -> None:
+    async def _request_subscription(self) -> None:
         request = GetTelemetrySubscriptionsRequest(client_instance_id=self._state.instance_id)
-        answer = await self._broker().ask(request, purpose=Purpose.GENERAL)
-        assert isinstance(answer, GetTelemetrySubscriptionsResponse)
-        error = self._state.answered(answer, self._clock.monotonic(), self._runtime.random.random())
-        self._log_refusal("the question for a subscription", error)
+        response = await self._broker().ask(request, purpose=Purpose.GENERAL)
+        assert isinstance(response, GetTelemetrySubscriptionsResponse)
+        error = self._state.subscribed(response, self._clock.monotonic(), self._runtime.random.random())
+        self._log_refusal("the request for a subscription", error)
 
-    async def _push(self, wanted: Subscription, *, terminating: bool) -> None:
+    async def _push(self, wanted: TelemetrySubscription, *, terminating: bool) -> None:
         codec = self._state.codec
         request = PushTelemetryRequest(
             client_instance_id=self._state.instance_id,
@@ -167,18 +169,18 @@ class Telemetry:
             metrics=self._payload(wanted, codec),
         )
         try:
-            answer = await self._broker().ask(request, purpose=Purpose.GENERAL)
+            response = await self._broker().ask(request, purpose=Purpose.GENERAL)
         except (ConnectionLostError, RequestTimeoutError):
             # It may have arrived. A number that is missing is better than one that is counted twice.
             self._points.settle()
             raise
-        assert isinstance(answer, PushTelemetryResponse)
-        error = self._state.pushed(answer.error_code, self._clock.monotonic())
+        assert isinstance(response, PushTelemetryResponse)
+        error = self._state.pushed(response.error_code, self._clock.monotonic())
         if error is None:
             self._points.settle()
         self._log_refusal("a push", error)
 
-    def _payload(self, wanted: Subscription, codec: int) -> bytes:
+    def _payload(self, wanted: TelemetrySubscription, codec: int) -> bytes:
         now = self._clock.time()
         points = self._points.collect(self._metrics.snapshot(), now, wanted)
         while True:
@@ -189,7 +191,7 @@ class Telemetry:
             logger.debug("telemetry: %d metrics are more than %d bytes", len(points), wanted.max_bytes)
             points = points[: len(points) // 2]
 
-    def _encoded(self, points: Sequence[Point], wanted: Subscription, now: float) -> bytes:
+    def _encoded(self, points: Sequence[Point], wanted: TelemetrySubscription, now: float) -> bytes:
         start = self._points.settled_at if wanted.is_delta else self._points.began_at
         return encode(
             points,
@@ -201,7 +203,7 @@ class Telemetry:
         )
 
     def _broker(self) -> Broker:
-        """The one that was asked before, as long as it answers: brokers remember their clients."""
+        """The one of the last request, as long as it responds: brokers remember their clients."""
         candidates = self._brokers.candidates()
         same = next((broker for broker in candidates if broker.node_id == self._node_id), None)
         broker = candidates[0] if same is None else same

@@ -1,6 +1,6 @@
-"""Which request telemetry makes next, and when (KIP-714): the rules, without a connection.
+"""Which request telemetry sends next, and when (KIP-714): the rules, without a connection.
 
-    ask which metrics are wanted  ->  push them, after 0.5 to 1.5 intervals  ->  push again every interval
+    get which metrics are wanted  ->  push them, after 0.5 to 1.5 intervals  ->  push again every interval
             ^                                                                |
             +---- the subscription has changed, or the push was refused -----+
 
@@ -35,8 +35,8 @@ _FIRST_PUSH: Final = (0.5, 1.5)
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
-    """What a broker wants to be told."""
+class TelemetrySubscription:
+    """Which metrics a broker wants, and how often."""
 
     id: int
     interval: float
@@ -55,9 +55,9 @@ class TelemetryState:
 
     def __init__(self) -> None:
         self.instance_id: Uuid = ZERO_UUID
-        """Given by the first broker that is asked, and kept for the life of the client."""
-        self.subscription: Subscription | None = None
-        """What is known of the broker's wishes, also when it has to be asked for them again."""
+        """Given by the first broker that responds, and kept for the life of the client."""
+        self.subscription: TelemetrySubscription | None = None
+        """The last one, also when it has to be requested again."""
         self.due: float | None = None
         """When the next request is to be made; None: not at all."""
         self._is_stale = True
@@ -68,8 +68,8 @@ class TelemetryState:
         self.due = now
 
     @property
-    def next_push(self) -> Subscription | None:
-        """What the next request pushes for; None if it is the question what is wanted."""
+    def next_push(self) -> TelemetrySubscription | None:
+        """What the next request pushes for; None if it is the one for a subscription."""
         wanted = self.subscription
         return wanted if wanted is not None and wanted.prefixes and not self._is_stale else None
 
@@ -79,16 +79,16 @@ class TelemetryState:
         accepted = () if self.subscription is None else self.subscription.codecs
         return next((each for each in accepted if each not in self._refused_codecs), int(Compression.NONE))
 
-    def answered(
-        self, answer: GetTelemetrySubscriptionsResponse, now: float, chance: float
+    def subscribed(
+        self, response: GetTelemetrySubscriptionsResponse, now: float, chance: float
     ) -> BrokerError | None:
         """A broker said what it wants, or why not; `chance`, from 0 to 1, spreads the first pushes."""
-        error = from_code(answer.error_code)
+        error = from_code(response.error_code)
         if error is not None:
             self._refused(error, now)
             return error
-        self.instance_id = answer.client_instance_id
-        self.subscription = _subscription(answer)
+        self.instance_id = response.client_instance_id
+        self.subscription = _subscription(response)
         self._is_stale = False
         if self._has_pushed or self.next_push is None:
             self.due = now + self._interval
@@ -108,7 +108,7 @@ class TelemetryState:
         return error
 
     def failed(self, now: float) -> None:
-        """No broker answered, or the one that was asked has no telemetry: asks again later, perhaps another."""
+        """No broker responded, or the one that did has no telemetry: tried again later, perhaps with another."""
         self._is_stale = True
         self.due = now + self._interval
 
@@ -130,15 +130,15 @@ class TelemetryState:
         return DEFAULT_INTERVAL if self.subscription is None else self.subscription.interval
 
 
-def _subscription(answer: GetTelemetrySubscriptionsResponse) -> Subscription:
-    interval = answer.push_interval_ms / 1000 if answer.push_interval_ms > 0 else DEFAULT_INTERVAL
-    return Subscription(
-        id=answer.subscription_id,
+def _subscription(response: GetTelemetrySubscriptionsResponse) -> TelemetrySubscription:
+    interval = response.push_interval_ms / 1000 if response.push_interval_ms > 0 else DEFAULT_INTERVAL
+    return TelemetrySubscription(
+        id=response.subscription_id,
         interval=interval,
-        max_bytes=answer.telemetry_max_bytes,
-        is_delta=answer.delta_temporality,
-        prefixes=_prefixes(answer.requested_metrics),
-        codecs=tuple(each for each in answer.accepted_compression_types if each in _CODECS),
+        max_bytes=response.telemetry_max_bytes,
+        is_delta=response.delta_temporality,
+        prefixes=_prefixes(response.requested_metrics),
+        codecs=tuple(each for each in response.accepted_compression_types if each in _CODECS),
     )
 
 

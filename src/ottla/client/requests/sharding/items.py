@@ -1,7 +1,7 @@
-"""The items of a request: what different brokers may have to answer, and what can fail one by one.
+"""The items of a request: what may go to different brokers, and what can fail one by one.
 
 An item has a key: a partition, a topic, a group, a resource. `Items` finds the keys of a request, makes the same
-request for some of them, reads the error code that an answer has for each, and merges answers in the order in
+request for some of them, reads the error code that a response has for each, and merges responses in the order in
 which the request named its items.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from ottla.client.topic_partition import TopicPartition
 from ottla.wire import Message, WireStruct
 
-Key = Hashable
+ItemKey = Hashable
 _S = TypeVar("_S", bound=WireStruct)
 
 
@@ -30,23 +30,23 @@ class Items(ABC):
     """How the items of one API are told apart."""
 
     @abstractmethod
-    def keys(self, request: Message) -> list[Key]:
+    def keys(self, request: Message) -> list[ItemKey]:
         """In the order of the request; each once."""
 
     @abstractmethod
-    def request_for(self, request: Message, keys: Sequence[Key]) -> Message:
+    def request_for(self, request: Message, keys: Sequence[ItemKey]) -> Message:
         """The request for these items only."""
 
     @abstractmethod
-    def codes(self, response: Message) -> dict[Key, int]:
-        """The error code of each item that the answer names."""
+    def codes(self, response: Message) -> dict[ItemKey, int]:
+        """The error code of each item that the response names."""
 
     @abstractmethod
-    def response_for(self, response: Message, keys: Sequence[Key]) -> Message:
-        """The answer about these items only."""
+    def response_for(self, response: Message, keys: Sequence[ItemKey]) -> Message:
+        """The response about these items only."""
 
     def merge(self, request: Message, responses: Sequence[Message]) -> Message:
-        """One answer out of several."""
+        """One response out of several."""
         if len(responses) == 1:
             return responses[0]
         return self._in_order(request, _concatenated(responses))
@@ -54,125 +54,125 @@ class Items(ABC):
     def _in_order(self, request: Message, response: Message) -> Message:
         return response
 
-    def code_of(self, response: Message, codes: Mapping[Key, int], key: Key) -> int:
-        """The item's own error code, or the one that stands for the whole answer."""
+    def code_of(self, response: Message, codes: Mapping[ItemKey, int], key: ItemKey) -> int:
+        """The item's own error code, or the one that stands for the whole response."""
         whole: int = getattr(response, "error_code", 0)
         return codes.get(key, 0) or whole
 
 
 @dataclass(frozen=True)
-class Whole(Items):
-    """A request that is answered as a whole; its key is the value of one field, where one says where it goes."""
+class WholeRequest(Items):
+    """A request that is not divided; its key is the value of one field, where one says where it goes."""
 
     field: str | None = None
 
-    def keys(self, request: Message) -> list[Key]:
+    def keys(self, request: Message) -> list[ItemKey]:
         return [None if self.field is None else getattr(request, self.field)]
 
-    def request_for(self, request: Message, keys: Sequence[Key]) -> Message:
+    def request_for(self, request: Message, keys: Sequence[ItemKey]) -> Message:
         return request
 
-    def codes(self, response: Message) -> dict[Key, int]:
+    def codes(self, response: Message) -> dict[ItemKey, int]:
         return {}
 
-    def response_for(self, response: Message, keys: Sequence[Key]) -> Message:
+    def response_for(self, response: Message, keys: Sequence[ItemKey]) -> Message:
         return response
 
 
 @dataclass(frozen=True)
 class Listed(Items):
-    """One list of items in the request, one in the answer; the key is one field or several, or the item itself."""
+    """One list of items in the request, one in the response; the key is one field or several, or the item itself."""
 
-    asked: str
-    answered: str
-    asked_by: tuple[str, ...]
+    in_request: str
+    in_response: str
+    request_key: tuple[str, ...]
     """Empty where the request lists the keys themselves."""
-    answered_by: tuple[str, ...]
+    response_key: tuple[str, ...]
 
-    def keys(self, request: Message) -> list[Key]:
-        return list(dict.fromkeys(_key(item, self.asked_by) for item in getattr(request, self.asked)))
+    def keys(self, request: Message) -> list[ItemKey]:
+        return list(dict.fromkeys(_key(item, self.request_key) for item in getattr(request, self.in_request)))
 
-    def request_for(self, request: Message, keys: Sequence[Key]) -> Message:
-        return _kept(request, self.asked, self.asked_by, keys)
+    def request_for(self, request: Message, keys: Sequence[ItemKey]) -> Message:
+        return _kept(request, self.in_request, self.request_key, keys)
 
-    def codes(self, response: Message) -> dict[Key, int]:
+    def codes(self, response: Message) -> dict[ItemKey, int]:
         return {
-            _key(item, self.answered_by): item.error_code
-            for item in getattr(response, self.answered)
+            _key(item, self.response_key): item.error_code
+            for item in getattr(response, self.in_response)
             if "error_code" in item.FIELDS
         }
 
-    def response_for(self, response: Message, keys: Sequence[Key]) -> Message:
-        return _kept(response, self.answered, self.answered_by, keys)
+    def response_for(self, response: Message, keys: Sequence[ItemKey]) -> Message:
+        return _kept(response, self.in_response, self.response_key, keys)
 
     def _in_order(self, request: Message, response: Message) -> Message:
-        place = {key: index for index, key in enumerate(self.keys(request))}
+        order = {key: index for index, key in enumerate(self.keys(request))}
         found = sorted(
-            getattr(response, self.answered),
-            key=lambda item: place.get(_key(item, self.answered_by), len(place)),
+            getattr(response, self.in_response),
+            key=lambda item: order.get(_key(item, self.response_key), len(order)),
         )
-        return replaced(response, **{self.answered: found})
+        return replaced(response, **{self.in_response: found})
 
 
 @dataclass(frozen=True)
 class Nested(Items):
-    """Partitions within topics, in the request and in the answer; the key is a TopicPartition."""
+    """Partitions within topics, in the request and in the response; the key is a TopicPartition."""
 
     topic: str
-    asked: str
+    in_request: str
     """The field of a topic that has its partitions, in the request."""
-    index: str | None
-    """The number of a partition; None where `asked` lists the numbers themselves."""
-    answered_index: str
+    request_index: str | None
+    """The number of a partition; None where `in_request` lists the numbers themselves."""
+    response_index: str
 
-    def keys(self, request: Message) -> list[Key]:
+    def keys(self, request: Message) -> list[ItemKey]:
         return list(
             dict.fromkeys(
-                TopicPartition(getattr(topic, self.topic), self._index(item))
+                TopicPartition(getattr(topic, self.topic), self._request_index(item))
                 for topic in request.topics  # type: ignore[attr-defined]
-                for item in getattr(topic, self.asked)
+                for item in getattr(topic, self.in_request)
             )
         )
 
-    def request_for(self, request: Message, keys: Sequence[Key]) -> Message:
-        return self._part(request, self.asked, self._index, keys)
+    def request_for(self, request: Message, keys: Sequence[ItemKey]) -> Message:
+        return self._part(request, self.in_request, self._request_index, keys)
 
-    def codes(self, response: Message) -> dict[Key, int]:
+    def codes(self, response: Message) -> dict[ItemKey, int]:
         return {
-            TopicPartition(getattr(topic, self.topic), self._answered(item)): item.error_code
+            TopicPartition(getattr(topic, self.topic), self._response_index(item)): item.error_code
             for topic in response.topics  # type: ignore[attr-defined]
             for item in topic.partitions
         }
 
-    def response_for(self, response: Message, keys: Sequence[Key]) -> Message:
-        return self._part(response, "partitions", self._answered, keys)
+    def response_for(self, response: Message, keys: Sequence[ItemKey]) -> Message:
+        return self._part(response, "partitions", self._response_index, keys)
 
     def _in_order(self, request: Message, response: Message) -> Message:
-        answers = {
-            TopicPartition(getattr(topic, self.topic), self._answered(item)): (topic, item)
+        found = {
+            TopicPartition(getattr(topic, self.topic), self._response_index(item)): (topic, item)
             for topic in response.topics  # type: ignore[attr-defined]
             for item in topic.partitions
         }
         topics: dict[str, Any] = {}
-        for key in [*self.keys(request), *answers]:
-            if key not in answers:
+        for key in [*self.keys(request), *found]:
+            if key not in found:
                 continue
-            topic, item = answers.pop(key)
+            topic, item = found.pop(key)
             name = getattr(topic, self.topic)
             if name not in topics:
                 topics[name] = replaced(topic, partitions=[])
             topics[name].partitions.append(item)
         return replaced(response, topics=list(topics.values()))
 
-    def _index(self, item: Any) -> int:
-        index: int = item if self.index is None else getattr(item, self.index)
+    def _request_index(self, item: Any) -> int:
+        index: int = item if self.request_index is None else getattr(item, self.request_index)
         return index
 
-    def _answered(self, item: Any) -> int:
-        index: int = getattr(item, self.answered_index)
+    def _response_index(self, item: Any) -> int:
+        index: int = getattr(item, self.response_index)
         return index
 
-    def _part(self, message: Message, field: str, index: Any, keys: Sequence[Key]) -> Message:
+    def _part(self, message: Message, field: str, index: Any, keys: Sequence[ItemKey]) -> Message:
         wanted = dict.fromkeys(keys)
         topics = []
         for topic in message.topics:  # type: ignore[attr-defined]
@@ -183,9 +183,9 @@ class Nested(Items):
         return replaced(message, topics=topics)
 
 
-def _key(item: Any, fields: tuple[str, ...]) -> Key:
+def _key(item: Any, fields: tuple[str, ...]) -> ItemKey:
     if not fields:
-        key: Key = item
+        key: ItemKey = item
         return key
     if len(fields) == 1:
         key = getattr(item, fields[0])
@@ -193,7 +193,7 @@ def _key(item: Any, fields: tuple[str, ...]) -> Key:
     return tuple(getattr(item, field) for field in fields)
 
 
-def _kept(message: Message, field: str, by: tuple[str, ...], keys: Iterable[Key]) -> Message:
+def _kept(message: Message, field: str, by: tuple[str, ...], keys: Iterable[ItemKey]) -> Message:
     wanted = dict.fromkeys(keys)
     return replaced(
         message, **{field: [item for item in getattr(message, field) if _key(item, by) in wanted]}

@@ -1,4 +1,4 @@
-"""For each API: who answers it, what its items are, and which error codes are worth another try.
+"""For each API: the broker it goes to, what its items are, and which error codes are worth another try.
 
 Controllers are not spoken to: brokers forward what only a controller decides (KIP-590), and an older cluster's
 controller is the broker that metadata names. An API that is not in the table goes to any broker.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from ottla.client.requests.sharding.items import Items, Listed, Nested, Whole
+from ottla.client.requests.sharding.items import Items, Listed, Nested, WholeRequest
 from ottla.errors import (
     ERRORS,
     CoordinatorLoadInProgressError,
@@ -27,7 +27,7 @@ from ottla.wire import Message, api_named
 
 
 class Destination(Enum):
-    """Who has to answer."""
+    """The broker or brokers that a request goes to."""
 
     ANY = "any broker"
     CONTROLLER = "the controller"
@@ -47,13 +47,13 @@ _PASSING_ERRORS: Final = _COORDINATOR_ERRORS | {
     error.code
     for error in (RequestTimedOutError, NetworkError, NotControllerError, ThrottlingQuotaExceededError)
 }
-"""Not every code that Kafka calls retriable: a topic to be deleted that is unknown is an answer, not a hiccup."""
+"""Not every code that Kafka calls retriable: a topic to be deleted that is unknown is a result, not a hiccup."""
 
 _LEADER_ERRORS: Final = frozenset(code for code, error in ERRORS.items() if error.retriable)
 
 _RETRIED: Final = {
     Destination.LEADER: _LEADER_ERRORS,
-    # The broker that is asked may not have heard yet of a topic that has just been created.
+    # The broker that gets the request may not have heard yet of a topic that has just been created.
     Destination.RESOURCE: _PASSING_ERRORS | {UnknownTopicOrPartitionError.code},
     Destination.GROUP: _COORDINATOR_ERRORS,
     Destination.TRANSACTION: _COORDINATOR_ERRORS,
@@ -78,11 +78,11 @@ def route_of(request: Message) -> Route:
         return _ANYWHERE  # InitProducerId without a transactional id
     if not route.items.keys(request):
         # Nothing is named: any broker can say what it says to that. CreateTopics without topics, for one.
-        return Route(_UNNAMED.get(route.destination, route.destination), Whole())
+        return Route(_UNNAMED.get(route.destination, route.destination), WholeRequest())
     return route
 
 
-_ANYWHERE: Final = Route(Destination.ANY, Whole())
+_ANYWHERE: Final = Route(Destination.ANY, WholeRequest())
 
 _UNNAMED: Final = {
     Destination.LEADER: Destination.ANY,
@@ -115,7 +115,7 @@ def _routes() -> Mapping[int, Route]:
     add(Destination.CONTROLLER, Listed("topics", "topics", name, name), "CreateTopics")
     add(Destination.CONTROLLER, Listed("topics", "responses", name, name), "DeleteTopics")
     add(Destination.CONTROLLER, Listed("topics", "results", name, name), "CreatePartitions")
-    add(Destination.CONTROLLER, Whole(), *_FOR_THE_CONTROLLER)
+    add(Destination.CONTROLLER, WholeRequest(), *_FOR_THE_CONTROLLER)
 
     resource = ("resource_type", "resource_name")
     add(Destination.RESOURCE, Listed("resources", "results", resource, resource), "DescribeConfigs")
@@ -127,7 +127,7 @@ def _routes() -> Mapping[int, Route]:
     )
 
     group = ("group_id",)
-    add(Destination.GROUP, Whole("group_id"), *_FOR_ONE_GROUP)
+    add(Destination.GROUP, WholeRequest("group_id"), *_FOR_ONE_GROUP)
     add(
         Destination.GROUP,
         Listed("groups", "groups", group, group),
@@ -144,8 +144,14 @@ def _routes() -> Mapping[int, Route]:
         "StreamsGroupDescribe",
     )
 
-    add(Destination.TRANSACTION, Whole("transactional_id"), "InitProducerId", "AddOffsetsToTxn", "EndTxn")
-    add(Destination.TRANSACTION, Whole("v3_and_below_transactional_id"), "AddPartitionsToTxn")
+    add(
+        Destination.TRANSACTION,
+        WholeRequest("transactional_id"),
+        "InitProducerId",
+        "AddOffsetsToTxn",
+        "EndTxn",
+    )
+    add(Destination.TRANSACTION, WholeRequest("v3_and_below_transactional_id"), "AddPartitionsToTxn")
     add(
         Destination.TRANSACTION,
         Listed("transactional_ids", "transaction_states", (), ("transactional_id",)),
@@ -153,8 +159,8 @@ def _routes() -> Mapping[int, Route]:
     )
 
     add(Destination.ANY, Listed("coordinator_keys", "coordinators", (), ("key",)), "FindCoordinator")
-    add(Destination.EVERY, Whole(), "ListGroups", "DescribeLogDirs", "ListTransactions")
-    add(Destination.NAMED, Whole(), *_FOR_A_NAMED_BROKER)
+    add(Destination.EVERY, WholeRequest(), "ListGroups", "DescribeLogDirs", "ListTransactions")
+    add(Destination.NAMED, WholeRequest(), *_FOR_A_NAMED_BROKER)
     return {api_named(api).key: route for api, route in by_api.items()}
 
 
@@ -191,7 +197,7 @@ _FOR_ONE_GROUP: Final = (
     "DeleteShareGroupOffsets",
 )
 _FOR_A_NAMED_BROKER: Final = (
-    # Their answers cannot be merged, or a second try does something else than the first.
+    # Their responses cannot be merged, or a second try does something else than the first.
     "Produce",
     "Fetch",
     "ShareFetch",

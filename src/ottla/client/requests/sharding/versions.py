@@ -2,7 +2,7 @@
 
 A request is brought to its newest shape first (`in_newest_shape`), so that everything else knows one shape only.
 What is sent to a broker of an older version has the shape of that version (`at_version`), which may take several
-requests, and the answer comes back in the newest shape (`from_version`). A caller who forces a version gets neither.
+requests, and the response comes back in the newest shape (`from_version`). With a forced version there is neither.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _of_one_group(
 
 
 def from_version(sent: Message, response: Message, version: int) -> Message:
-    """The answer to one request of `at_version`, in the newest shape."""
+    """The response to one request of `at_version`, in the newest shape."""
     if isinstance(response, FindCoordinatorResponse) and version < _MANY_COORDINATORS_SINCE:
         assert isinstance(sent, FindCoordinatorRequest)
         found = FindCoordinatorResponse.Coordinator(
