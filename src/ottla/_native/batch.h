@@ -1,6 +1,7 @@
 /* The record batch of magic 2: where its fields are, and how its numbers are written and read.
  *
- * Shared by the side that writes batches and the side that reads them, so that the layout stands in one place.
+ * Shared by the side that writes batches and the side that reads them, so that the layout stands in one place. The
+ * mirror in Python is wire/batch_header.py; inspect.pyx exports this one, and a test compares them.
  * Everything is inline: these run several times per record. */
 #pragma once
 
@@ -24,6 +25,14 @@ enum {
     BATCH_COUNT = 57,
     BATCH_OVERHEAD = 61, /* the records begin here */
     LOG_OVERHEAD = 12,   /* base offset and length: what precedes a batch or message of any magic */
+};
+
+/* A message of magic 0 or 1: its magic is at the same byte, its CRC32 that of everything from there on. */
+enum {
+    MESSAGE_CRC = 12,
+    MESSAGE_ATTRIBUTES = 17,
+    MESSAGE_TIMESTAMP = 18, /* since magic 1; in magic 0 the key begins here */
+    SMALLEST_MESSAGE = 26,  /* of magic 0, with the lengths of key and value */
 };
 
 enum {

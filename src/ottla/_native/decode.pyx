@@ -27,6 +27,17 @@ cdef extern from "crc32c.h" nogil:
     void crc32c_setup()
 
 cdef extern from "batch.h" nogil:
+    enum:
+        BATCH_BASE_OFFSET
+        BATCH_LENGTH
+        BATCH_MAGIC
+        LOG_OVERHEAD
+        MESSAGE_CRC
+        MESSAGE_ATTRIBUTES
+        MESSAGE_TIMESTAMP
+        SMALLEST_MESSAGE
+        ATTRIBUTE_CODEC
+        ATTRIBUTE_LOG_APPEND_TIME
     uint32_t load32(const uint8_t *p)
     uint64_t load64(const uint8_t *p)
 
@@ -527,7 +538,7 @@ cdef size_t _scan_compressed(Records records, decompress, size_t limit) except? 
     cdef scan *s = &records._scan
     cdef scan_status status = SCAN_NEEDS_ROOM
     cdef Py_buffer content
-    codec = s.batch.attributes & 7
+    codec = s.batch.attributes & ATTRIBUTE_CODEC
     plain = decompress(
         codec, PyMemoryView_FromMemory(<char *> s.batch.records, s.batch.records_size, PyBUF_READ), limit
     )

@@ -2,6 +2,8 @@ from collections.abc import Sequence
 
 from typing_extensions import Buffer
 
+BATCH_LAYOUT: dict[str, int]
+
 def inspect(
     data: Buffer,
     count: int,

@@ -26,7 +26,62 @@ cdef extern from "inspect_records.h" nogil:
     void inspect_start(inspection *, const uint8_t *data, size_t size)
     inspect_status inspect_go_on(inspection *)
 
+cdef extern from "batch.h" nogil:
+    enum:
+        BATCH_BASE_OFFSET
+        BATCH_LENGTH
+        BATCH_LEADER_EPOCH
+        BATCH_MAGIC
+        BATCH_CRC
+        BATCH_ATTRIBUTES
+        BATCH_LAST_OFFSET_DELTA
+        BATCH_BASE_TIMESTAMP
+        BATCH_MAX_TIMESTAMP
+        BATCH_PRODUCER_ID
+        BATCH_PRODUCER_EPOCH
+        BATCH_BASE_SEQUENCE
+        BATCH_COUNT
+        BATCH_OVERHEAD
+        LOG_OVERHEAD
+        MESSAGE_CRC
+        MESSAGE_ATTRIBUTES
+        MESSAGE_TIMESTAMP
+        SMALLEST_MESSAGE
+        ATTRIBUTE_CODEC
+        ATTRIBUTE_LOG_APPEND_TIME
+        ATTRIBUTE_TRANSACTIONAL
+        ATTRIBUTE_CONTROL
+        ATTRIBUTE_DELETE_HORIZON
+
 cdef tuple _NO_FAULTS = ()
+
+# What batch.h says, by the names that wire/batch_header.py has for it: for the test that compares them.
+BATCH_LAYOUT = {
+    "BASE_OFFSET_AT": BATCH_BASE_OFFSET,
+    "LENGTH_AT": BATCH_LENGTH,
+    "LEADER_EPOCH_AT": BATCH_LEADER_EPOCH,
+    "MAGIC_AT": BATCH_MAGIC,
+    "CRC_AT": BATCH_CRC,
+    "ATTRIBUTES_AT": BATCH_ATTRIBUTES,
+    "LAST_OFFSET_DELTA_AT": BATCH_LAST_OFFSET_DELTA,
+    "BASE_TIMESTAMP_AT": BATCH_BASE_TIMESTAMP,
+    "MAX_TIMESTAMP_AT": BATCH_MAX_TIMESTAMP,
+    "PRODUCER_ID_AT": BATCH_PRODUCER_ID,
+    "PRODUCER_EPOCH_AT": BATCH_PRODUCER_EPOCH,
+    "BASE_SEQUENCE_AT": BATCH_BASE_SEQUENCE,
+    "COUNT_AT": BATCH_COUNT,
+    "BATCH_OVERHEAD": BATCH_OVERHEAD,
+    "LOG_OVERHEAD": LOG_OVERHEAD,
+    "MESSAGE_CRC_AT": MESSAGE_CRC,
+    "MESSAGE_ATTRIBUTES_AT": MESSAGE_ATTRIBUTES,
+    "MESSAGE_TIMESTAMP_AT": MESSAGE_TIMESTAMP,
+    "SMALLEST_MESSAGE": SMALLEST_MESSAGE,
+    "CODEC": ATTRIBUTE_CODEC,
+    "APPEND_TIME": ATTRIBUTE_LOG_APPEND_TIME,
+    "TRANSACTIONAL": ATTRIBUTE_TRANSACTIONAL,
+    "CONTROL": ATTRIBUTE_CONTROL,
+    "DELETE_HORIZON": ATTRIBUTE_DELETE_HORIZON,
+}
 
 
 def inspect(data, int32_t count, int64_t base_timestamp, *, int64_t earliest, int64_t latest,

@@ -14,31 +14,27 @@ cdef struct old_message:
     int32_t value_length
     size_t size
 
-# Checksum, magic, attributes, key length, value length; magic 1 has a timestamp too.
-cdef enum:
-    OLD_HEADER = 12 + 4 + 1 + 1
-    SMALLEST_OLD_MESSAGE = OLD_HEADER + 8
-    OLD_APPEND_TIME = 8
-
 
 cdef int _read_old_message(const uint8_t *p, size_t left, bint check_crc, old_message *out) except -1:
     cdef const uint8_t *end
     cdef int32_t size
-    if left < SMALLEST_OLD_MESSAGE:
+    if left < SMALLEST_MESSAGE:
         raise DecodeError("a message is shorter than its header")
-    size = <int32_t> load32(p + 8)
-    if size < SMALLEST_OLD_MESSAGE - 12 or <size_t> size > left - 12:
+    size = <int32_t> load32(p + BATCH_LENGTH)
+    if size < SMALLEST_MESSAGE - LOG_OVERHEAD or <size_t> size > left - LOG_OVERHEAD:
         raise DecodeError("a message claims more bytes than there are")
-    out.size = 12 + <size_t> size
+    out.size = LOG_OVERHEAD + <size_t> size
     end = p + out.size
-    out.offset = <int64_t> load64(p)
-    out.magic = p[16]
-    out.attributes = p[17]
+    out.offset = <int64_t> load64(p + BATCH_BASE_OFFSET)
+    out.magic = p[BATCH_MAGIC]
+    out.attributes = p[MESSAGE_ATTRIBUTES]
     if out.magic > 1:
         raise DecodeError("a message set holds something that is no message")
-    if check_crc and load32(p + 12) != crc32(PyMemoryView_FromMemory(<char *> p + 16, out.size - 16, PyBUF_READ)):
+    if check_crc and load32(p + MESSAGE_CRC) != crc32(
+        PyMemoryView_FromMemory(<char *> p + BATCH_MAGIC, out.size - BATCH_MAGIC, PyBUF_READ)
+    ):
         raise DecodeError("the checksum of the message is wrong")
-    p += OLD_HEADER
+    p += MESSAGE_TIMESTAMP
     out.timestamp = -1
     if out.magic == 1:
         if end - p < 16:
@@ -89,7 +85,7 @@ cdef size_t _scan_old_message(Records records, decompress, size_t limit) except?
     cdef uint64_t key_bytes = s.key_bytes, value_bytes = s.value_bytes
     _read_old_message(s.data + s.position, s.batch.size, s.check_crc, &message)
     try:
-        if message.attributes & 7:
+        if message.attributes & ATTRIBUTE_CODEC:
             grown = _deliver_wrapped(records, &message, decompress, limit)
         else:
             _deliver_old_message(records, &message, _old_timestamp_type(&message))
@@ -110,7 +106,7 @@ cdef int64_t _plus(int64_t a, int64_t b) noexcept:
 cdef int _old_timestamp_type(const old_message *message) noexcept:
     if message.magic == 0:
         return -1
-    return 1 if message.attributes & OLD_APPEND_TIME else 0
+    return 1 if message.attributes & ATTRIBUTE_LOG_APPEND_TIME else 0
 
 
 cdef size_t _deliver_wrapped(Records records, old_message *wrapper, decompress, size_t limit) except? 0:
@@ -123,7 +119,9 @@ cdef size_t _deliver_wrapped(Records records, old_message *wrapper, decompress, 
     if wrapper.value_length < 0:
         raise DecodeError("a compressed message has no value")
     plain = decompress(
-        wrapper.attributes & 7, PyMemoryView_FromMemory(<char *> wrapper.value, wrapper.value_length, PyBUF_READ), limit
+        wrapper.attributes & ATTRIBUTE_CODEC,
+        PyMemoryView_FromMemory(<char *> wrapper.value, wrapper.value_length, PyBUF_READ),
+        limit,
     )
     PyObject_GetBuffer(plain, &content, PyBUF_SIMPLE)
     try:
@@ -134,7 +132,7 @@ cdef size_t _deliver_wrapped(Records records, old_message *wrapper, decompress, 
         left = <size_t> content.len
         while left:
             _read_old_message(p, left, records._scan.check_crc, &inner)
-            if inner.attributes & 7:
+            if inner.attributes & ATTRIBUTE_CODEC:
                 raise DecodeError("a compressed message holds another")
             inner.offset = _plus(inner.offset, shift)
             if timestamp_type == 1:

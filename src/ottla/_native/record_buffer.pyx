@@ -52,7 +52,7 @@ cdef enum:
     # The first block of a batch; it grows as it fills, so that thousands of idle partitions take little memory.
     SMALLEST_BLOCK = 4096
     # What a batch has beside the key, value and headers of its one record, at the most: its header and six numbers.
-    MOST_OVERHEAD = 61 + 6 * 10
+    MOST_OVERHEAD = BATCH_OVERHEAD + 6 * 10
 
 
 class BufferFull(BufferError):

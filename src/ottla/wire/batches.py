@@ -15,23 +15,32 @@ from typing import Final
 
 from ottla._native import crc32c
 from ottla.errors import DecodeError
+from ottla.wire.batch_header import (
+    APPEND_TIME,
+    BATCH_OVERHEAD,
+    CHECKED_FROM,
+    CODEC,
+    CONTROL,
+    CRC,
+    CRC_AT,
+    DELETE_HORIZON,
+    HEADER,
+    LARGEST_SEQUENCE,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    MESSAGE_ATTRIBUTES_AT,
+    MESSAGE_CRC_AT,
+    MESSAGE_TIMESTAMP,
+    MESSAGE_TIMESTAMP_AT,
+    PREFIX,
+    SMALLEST_LENGTH,
+    TRANSACTIONAL,
+)
 from ottla.wire.compression import Compression, compress
 from ottla.wire.primitives import Buffer, varint
 
-BATCH_OVERHEAD: Final = 61
-"""The bytes of a batch before its first record."""
-
-LOG_OVERHEAD: Final = 12
-"""Offset and length: what precedes a batch or a message of any magic."""
-
-_CRC_AT: Final = 17
-_ATTRIBUTES_AT: Final = 21
-_SMALLEST_MESSAGE: Final = 14
-_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
-_LOG_HEADER: Final = struct.Struct(">qi")
-_CRC: Final = struct.Struct(">I")
 _CONTROL_KEY: Final = struct.Struct(">hh")  # a version, which later ones may follow with more, and the type
-_LARGEST_SEQUENCE: Final = 0x7FFFFFFF
 
 
 class TimestampType(IntEnum):
@@ -84,31 +93,31 @@ class BatchHeader:
         """Sequences go from the largest number of 31 bits to 0; -1 where the batch has none."""
         if self.base_sequence < 0:
             return -1
-        return (self.base_sequence + self.last_offset - self.base_offset) & _LARGEST_SEQUENCE
+        return (self.base_sequence + self.last_offset - self.base_offset) & LARGEST_SEQUENCE
 
     @property
     def codec(self) -> int:
         """A `Compression`, or a number that this release does not know."""
-        return self.attributes & 7
+        return self.attributes & CODEC
 
     @property
     def timestamp_type(self) -> TimestampType:
         if self.magic == 0:
             return TimestampType.NONE
-        return TimestampType.LOG_APPEND_TIME if self.attributes & 0x08 else TimestampType.CREATE_TIME
+        return TimestampType.LOG_APPEND_TIME if self.attributes & APPEND_TIME else TimestampType.CREATE_TIME
 
     @property
     def is_transactional(self) -> bool:
-        return bool(self.attributes & 0x10)
+        return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
-        return bool(self.attributes & 0x20)
+        return bool(self.attributes & CONTROL)
 
     @property
     def has_delete_horizon(self) -> bool:
         """Whether the base timestamp says when the cleaner may drop its tombstones and markers (KIP-534)."""
-        return bool(self.attributes & 0x40)
+        return bool(self.attributes & DELETE_HORIZON)
 
 
 def batch_headers(data: Buffer, *, check_crc: bool = True) -> list[BatchHeader]:
@@ -121,8 +130,8 @@ def batch_headers(data: Buffer, *, check_crc: bool = True) -> list[BatchHeader]:
     headers: list[BatchHeader] = []
     position = 0
     while len(view) - position >= LOG_OVERHEAD:
-        base_offset, length = _LOG_HEADER.unpack_from(view, position)
-        if length < _SMALLEST_MESSAGE:
+        base_offset, length = PREFIX.unpack_from(view, position)
+        if length < SMALLEST_LENGTH:
             raise DecodeError(f"a batch at byte {position} claims a length of {length}")
         size = LOG_OVERHEAD + length
         if size > len(view) - position:
@@ -133,10 +142,10 @@ def batch_headers(data: Buffer, *, check_crc: bool = True) -> list[BatchHeader]:
 
 
 def _header(batch: memoryview, position: int, base_offset: int, check_crc: bool) -> BatchHeader:
-    magic = batch[16]
-    if magic < 2:
+    magic = batch[MAGIC_AT]
+    if magic < MAGIC:
         return _old_header(batch, position, base_offset, check_crc)
-    if magic > 2:
+    if magic > MAGIC:
         raise DecodeError(f"the batch at byte {position} has magic {magic}, which is not known")
     if len(batch) < BATCH_OVERHEAD:
         raise DecodeError(f"the batch at byte {position} is shorter than its header")
@@ -154,15 +163,15 @@ def _header(batch: memoryview, position: int, base_offset: int, check_crc: bool)
         producer_epoch,
         sequence,
         count,
-    ) = _HEADER.unpack_from(batch)
-    if check_crc and crc32c(batch[_ATTRIBUTES_AT:]) != crc:
+    ) = HEADER.unpack_from(batch)
+    if check_crc and crc32c(batch[CHECKED_FROM:]) != crc:
         raise DecodeError(f"the checksum of the batch at byte {position} is wrong")
     if last_delta < 0 or count < 0:
         raise DecodeError(f"the batch at byte {position} has a negative count or offset")
     return BatchHeader(
         position=position,
         size=len(batch),
-        magic=2,
+        magic=MAGIC,
         base_offset=base_offset,
         last_offset=base_offset + last_delta,
         leader_epoch=epoch,
@@ -178,20 +187,21 @@ def _header(batch: memoryview, position: int, base_offset: int, check_crc: bool)
 
 
 def _old_header(message: memoryview, position: int, offset: int, check_crc: bool) -> BatchHeader:
-    (crc,) = _CRC.unpack_from(message, LOG_OVERHEAD)
-    if check_crc and zlib.crc32(message[16:]) != crc:
+    (crc,) = CRC.unpack_from(message, MESSAGE_CRC_AT)
+    if check_crc and zlib.crc32(message[MAGIC_AT:]) != crc:
         raise DecodeError(f"the checksum of the message at byte {position} is wrong")
-    has_time = message[16] == 1 and len(message) >= 26
-    timestamp = int.from_bytes(message[18:26], signed=True) if has_time else -1
+    timestamp = -1
+    if message[MAGIC_AT] == 1:
+        (timestamp,) = MESSAGE_TIMESTAMP.unpack_from(message, MESSAGE_TIMESTAMP_AT)
     return BatchHeader(
         position=position,
         size=len(message),
-        magic=message[16],
+        magic=message[MAGIC_AT],
         base_offset=offset,
         last_offset=offset,
         leader_epoch=-1,
         crc=crc,
-        attributes=message[17],
+        attributes=message[MESSAGE_ATTRIBUTES_AT],
         base_timestamp=timestamp,
         max_timestamp=timestamp,
         producer_id=-1,
@@ -234,24 +244,24 @@ def encode_batch(
     base_timestamp = records[0][1] if records else -1
     if max_timestamp is None:
         max_timestamp = max((record[1] for record in records), default=-1)
-    attributes = codec | transactional << 4 | control << 5
+    attributes = codec | TRANSACTIONAL * transactional | CONTROL * control
     if append_time is not None:
-        attributes |= 0x08
+        attributes |= APPEND_TIME
         max_timestamp = append_time
     if delete_horizon is not None:
-        attributes |= 0x40
+        attributes |= DELETE_HORIZON
         base_timestamp = delete_horizon
     plain = b"".join(_encode_record(record, first, base_timestamp) for record in records)
     batch = bytearray(BATCH_OVERHEAD)
     batch += compress(codec, plain, level)
-    _HEADER.pack_into(
+    HEADER.pack_into(
         batch,
         0,
-        *(first, len(batch) - LOG_OVERHEAD, leader_epoch, 2, 0),
+        *(first, len(batch) - LOG_OVERHEAD, leader_epoch, MAGIC, 0),
         *(attributes, last - first, base_timestamp, max_timestamp),
         *(producer_id, producer_epoch, base_sequence, len(records)),
     )
-    _CRC.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[_ATTRIBUTES_AT:]))
+    CRC.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[CHECKED_FROM:]))
     return bytes(batch)
 
 

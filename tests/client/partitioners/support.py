@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ottla.client.partitioners import Load, Partitioner, TopicPartitioner
 from ottla.runtime import Random
-from ottla.wire.batches import BATCH_OVERHEAD
+from ottla.wire.batch_header import BATCH_OVERHEAD
 
 BATCH_SIZE = 1000
 

@@ -19,7 +19,7 @@ from ottla.client.partitioners import (
 )
 from ottla.client.partitioners.sticky import another_partition
 from ottla.runtime import Random
-from ottla.wire.batches import BATCH_OVERHEAD
+from ottla.wire.batch_header import BATCH_OVERHEAD
 from tests.client.partitioners.support import BATCH_SIZE, Buffers, FixedLoad, idle, topic_of, unkeyed
 
 STICKY: list[Partitioner] = [

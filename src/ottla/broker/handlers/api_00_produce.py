@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Final
 from ottla.broker.coordinator.internal_topics import is_internal
 from ottla.broker.handlers import handles
 from ottla.broker.log.validation import (
-    MAGIC,
-    MAGIC_AT,
     RecordsRefused,
     UnreadableBatchError,
     batch_size,
@@ -37,6 +35,7 @@ from ottla.errors import (
     UnknownTopicOrPartitionError,
 )
 from ottla.wire import Uuid
+from ottla.wire.batch_header import ATTRIBUTES_LOW_AT, MAGIC, MAGIC_AT, TRANSACTIONAL
 from ottla.wire.messages import ProduceRequest, ProduceResponse
 from ottla.wire.primitives import Buffer
 
@@ -47,9 +46,6 @@ if TYPE_CHECKING:
 _HINTS_SINCE: Final = 10
 _TOPIC_IDS_SINCE: Final = 13
 _VALID_ACKS: Final = (-1, 0, 1)
-_ATTRIBUTES_AT: Final = 22
-"""The lower byte of a batch's attributes."""
-_TRANSACTIONAL: Final = 0x10
 # What is refused before the log is looked at, or by those parts of it that do not know where it begins.
 _WITHOUT_LOG_START: Final = (
     CorruptMessageError,
@@ -139,7 +135,7 @@ def _check_first_batches(request: ProduceRequest) -> None:
                 size = batch_size(records)
             except CorruptMessageError as error:
                 raise DamagedBatchError(error.message) from None
-            if size is None or records[MAGIC_AT] != MAGIC or not records[_ATTRIBUTES_AT] & _TRANSACTIONAL:
+            if size is None or records[MAGIC_AT] != MAGIC or not records[ATTRIBUTES_LOW_AT] & TRANSACTIONAL:
                 continue
             if request.transactional_id is None:
                 raise TransactionalIdAuthorizationFailedError

@@ -6,12 +6,21 @@ append goes through here; hence a plain tuple, made in one step.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from ottla.broker.log.fs import File
-from ottla.wire.batches import BATCH_OVERHEAD, LOG_OVERHEAD
+from ottla.wire.batch_header import (
+    APPEND_TIME,
+    BATCH_OVERHEAD,
+    CODEC,
+    CONTROL,
+    HEADER,
+    LARGEST_SEQUENCE,
+    LOG_OVERHEAD,
+    OFFSETS,
+    TRANSACTIONAL,
+)
 from ottla.wire.primitives import Buffer
 
 NO_TIMESTAMP: Final = -1
@@ -19,16 +28,6 @@ NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 
-CODEC: Final = 0x07
-APPEND_TIME: Final = 0x08
-TRANSACTIONAL: Final = 0x10
-CONTROL: Final = 0x20
-DELETE_HORIZON: Final = 0x40
-
-LARGEST_SEQUENCE: Final = 2**31 - 1
-
-_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
-_PLACE: Final = struct.Struct(">qi11xi")
 _WINDOW: Final = 16 * 1024
 
 
@@ -90,8 +89,8 @@ class Batch(NamedTuple):
 
 
 def read_header(data: Buffer, position: int = 0) -> Batch:
-    """The header at `position`, unchecked; there must be 61 bytes."""
-    return Batch._make(_HEADER.unpack_from(data, position))
+    """The header at `position`, unchecked; all of it must be there."""
+    return Batch._make(HEADER.unpack_from(data, position))
 
 
 class Place(NamedTuple):
@@ -110,14 +109,14 @@ class Place(NamedTuple):
 def walk(file: File, position: int, end: int) -> Iterator[Place]:
     """The whole batches between two positions, of which the first is where a batch begins."""
     for view, at, where in _headers(file, position, end):
-        base_offset, length, delta = _PLACE.unpack_from(view, at)
+        base_offset, length, delta = OFFSETS.unpack_from(view, at)
         yield Place(where, length + LOG_OVERHEAD, base_offset, base_offset + delta)
 
 
 def walk_headers(file: File, position: int, end: int) -> Iterator[tuple[int, Batch]]:
     """As `walk`, with positions and full headers."""
     for view, at, where in _headers(file, position, end):
-        yield where, Batch._make(_HEADER.unpack_from(view, at))
+        yield where, Batch._make(HEADER.unpack_from(view, at))
 
 
 def _headers(file: File, position: int, end: int) -> Iterator[tuple[memoryview, int, int]]:
@@ -128,7 +127,7 @@ def _headers(file: File, position: int, end: int) -> Iterator[tuple[memoryview, 
         at = position - start
         if len(view) - at < BATCH_OVERHEAD:
             view, start, at = _look(file, position, end), position, 0
-        length: int = _PLACE.unpack_from(view, at)[1]
+        length: int = OFFSETS.unpack_from(view, at)[1]
         following = position + length + LOG_OVERHEAD
         if length < BATCH_OVERHEAD - LOG_OVERHEAD or following > end:
             return

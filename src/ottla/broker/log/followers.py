@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from ottla._native import crc32c
 from ottla.broker.log.batch import Batch, read_header
 from ottla.errors import CorruptMessageError, OffsetOutOfRangeError
-from ottla.wire.batches import BATCH_OVERHEAD, LOG_OVERHEAD
+from ottla.wire.batch_header import BATCH_OVERHEAD, CHECKED_FROM, LOG_OVERHEAD, MAGIC
 from ottla.wire.primitives import Buffer
-
-_ATTRIBUTES_AT: Final = 21
 
 
 def followed_batches(
@@ -42,8 +38,8 @@ def followed_batches(
 
 
 def _check(data: memoryview, batch: Batch, partition: str) -> None:
-    whole = len(data) >= BATCH_OVERHEAD and batch.magic == 2 and batch.last_offset_delta >= 0
-    if not whole or crc32c(data[_ATTRIBUTES_AT:]) != batch.crc:
+    whole = len(data) >= BATCH_OVERHEAD and batch.magic == MAGIC and batch.last_offset_delta >= 0
+    if not whole or crc32c(data[CHECKED_FROM:]) != batch.crc:
         raise CorruptMessageError(
             f"Record is corrupt (stored crc = {batch.crc}) in topic partition {partition}."
         )

@@ -13,13 +13,7 @@ from collections import deque
 from enum import Enum
 from typing import Final, NamedTuple
 
-from ottla.broker.log.batch import (
-    LARGEST_SEQUENCE,
-    NO_EPOCH,
-    NO_SEQUENCE,
-    NO_TIMESTAMP,
-    Batch,
-)
+from ottla.broker.log.batch import NO_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, Batch
 from ottla.broker.log.transactions import (
     AbortedIndex,
     AbortedTransaction,
@@ -33,6 +27,7 @@ from ottla.errors import (
     OutOfOrderSequenceNumberError,
     TransactionCoordinatorFencedError,
 )
+from ottla.wire.batch_header import LARGEST_SEQUENCE
 
 REMEMBERED_BATCHES: Final = 5
 _LARGEST_EPOCH: Final = 2**15 - 1

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from itertools import pairwise
-from typing import Final
 
 from ottla._native import crc32c
 from ottla.broker.log.batch import Batch
@@ -21,10 +20,9 @@ from ottla.broker.log.producers import ProducerStates
 from ottla.broker.log.segment import LOG_SUFFIX, SUFFIXES, Segment
 from ottla.broker.log.snapshots import Snapshots
 from ottla.broker.log.transactions import read_marker
+from ottla.wire.batch_header import CHECKED_FROM, MAGIC
 
 _log = logging.getLogger(__name__)
-
-_ATTRIBUTES_AT: Final = 21
 
 
 def open_segments(
@@ -101,11 +99,11 @@ def _replay(segment: Segment, position: int, producers: ProducerStates, epochs: 
 
 def _is_whole(batch: Batch, data: memoryview, segment: Segment) -> bool:
     return (
-        batch.magic == 2
+        batch.magic == MAGIC
         and batch.last_offset_delta >= 0
         and batch.base_offset >= segment.next_offset
         and batch.last_offset - segment.base_offset <= LARGEST_RELATIVE_OFFSET
-        and crc32c(data[_ATTRIBUTES_AT:]) == batch.crc
+        and crc32c(data[CHECKED_FROM:]) == batch.crc
     )
 
 

@@ -6,44 +6,48 @@ changes costs a new checksum; another codec costs a new batch.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from typing import Final
 
 from ottla._native import crc32c
 from ottla._native.inspect import inspect
 from ottla.broker.log.batch import (
-    APPEND_TIME,
-    CODEC,
-    CONTROL,
-    DELETE_HORIZON,
     NO_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     NO_TIMESTAMP,
-    TRANSACTIONAL,
     Batch,
     read_header,
 )
 from ottla.broker.log.config import LogConfig
 from ottla.broker.log.validation import Inspected
 from ottla.errors import UnknownServerError
-from ottla.wire.batches import BATCH_OVERHEAD, LOG_OVERHEAD, encode_batch
+from ottla.wire.batch_header import (
+    APPEND_TIME,
+    ATTRIBUTES,
+    ATTRIBUTES_AT,
+    BASE_OFFSET,
+    BASE_OFFSET_AT,
+    BATCH_OVERHEAD,
+    CHECKED_FROM,
+    CODEC,
+    CONTROL,
+    CRC,
+    CRC_AT,
+    DELETE_HORIZON,
+    LEADER_EPOCH,
+    LEADER_EPOCH_AT,
+    LENGTH,
+    LENGTH_AT,
+    LOG_OVERHEAD,
+    MAX_TIMESTAMP,
+    MAX_TIMESTAMP_AT,
+    TRANSACTIONAL,
+)
+from ottla.wire.batches import encode_batch
 from ottla.wire.compression import Compression, compress
 from ottla.wire.primitives import Buffer
 from ottla.wire.records import decode_fetch
-
-_LENGTH: Final = struct.Struct(">i")
-_LENGTH_AT: Final = 8
-_EPOCH: Final = struct.Struct(">i")
-_EPOCH_AT: Final = 12
-_CRC: Final = struct.Struct(">I")
-_CRC_AT: Final = 17
-_ATTRIBUTES: Final = struct.Struct(">h")
-_ATTRIBUTES_AT: Final = 21
-_MAX_TIMESTAMP: Final = struct.Struct(">q")
-_MAX_TIMESTAMP_AT: Final = 35
-_OFFSET: Final = struct.Struct(">q")
 
 _ANY_TIME: Final = 2**63 - 1
 _KNOWN_ATTRIBUTES: Final = CODEC | TRANSACTIONAL | CONTROL | DELETE_HORIZON
@@ -102,8 +106,8 @@ def _check_times(inspected: Inspected) -> None:
 
 def place(data: bytearray | memoryview, base_offset: int, leader_epoch: int) -> Batch:
     """Gives the batch its offsets and its epoch; its header as it is now."""
-    _OFFSET.pack_into(data, 0, base_offset)
-    _EPOCH.pack_into(data, _EPOCH_AT, leader_epoch)
+    BASE_OFFSET.pack_into(data, BASE_OFFSET_AT, base_offset)
+    LEADER_EPOCH.pack_into(data, LEADER_EPOCH_AT, leader_epoch)
     return read_header(data)
 
 
@@ -119,13 +123,13 @@ def _set_timestamps(data: bytearray | memoryview, batch: Batch, kind: int, max_t
     """Writes the kind of timestamps and the largest one, if they are not what the producer wrote."""
     if batch.attributes & APPEND_TIME == kind and batch.max_timestamp == max_timestamp:
         return
-    _ATTRIBUTES.pack_into(data, _ATTRIBUTES_AT, batch.attributes & _KNOWN_ATTRIBUTES | kind)
-    _MAX_TIMESTAMP.pack_into(data, _MAX_TIMESTAMP_AT, max_timestamp)
+    ATTRIBUTES.pack_into(data, ATTRIBUTES_AT, batch.attributes & _KNOWN_ATTRIBUTES | kind)
+    MAX_TIMESTAMP.pack_into(data, MAX_TIMESTAMP_AT, max_timestamp)
     _seal(data)
 
 
 def _seal(data: bytearray | memoryview) -> None:
-    _CRC.pack_into(data, _CRC_AT, crc32c(memoryview(data)[_ATTRIBUTES_AT:]))
+    CRC.pack_into(data, CRC_AT, crc32c(memoryview(data)[CHECKED_FROM:]))
 
 
 def _target_codec(batch: Batch, config: LogConfig) -> int:
@@ -152,9 +156,9 @@ def _recompressed(inspected: Inspected, codec: int, level: int | None) -> bytear
     data = bytearray(memoryview(inspected.data)[:BATCH_OVERHEAD])
     data += compress(codec, inspected.plain, level)
     attributes = inspected.batch.attributes & _KNOWN_ATTRIBUTES & ~CODEC | codec
-    _LENGTH.pack_into(data, _LENGTH_AT, len(data) - LOG_OVERHEAD)
-    _ATTRIBUTES.pack_into(data, _ATTRIBUTES_AT, attributes)
-    _MAX_TIMESTAMP.pack_into(data, _MAX_TIMESTAMP_AT, inspected.max_timestamp)
+    LENGTH.pack_into(data, LENGTH_AT, len(data) - LOG_OVERHEAD)
+    ATTRIBUTES.pack_into(data, ATTRIBUTES_AT, attributes)
+    MAX_TIMESTAMP.pack_into(data, MAX_TIMESTAMP_AT, inspected.max_timestamp)
     _seal(data)
     return data
 

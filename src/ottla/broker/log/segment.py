@@ -17,7 +17,7 @@ from ottla.broker.log.config import LogConfig
 from ottla.broker.log.fs import FileSystem
 from ottla.broker.log.index import LARGEST_RELATIVE_OFFSET, CorruptIndexError, OffsetIndex, TimeIndex
 from ottla.broker.log.transactions import AbortedIndex
-from ottla.wire.batches import BATCH_OVERHEAD
+from ottla.wire.batch_header import BATCH_OVERHEAD
 from ottla.wire.primitives import Buffer
 from ottla.wire.records import Records, decode_fetch
 

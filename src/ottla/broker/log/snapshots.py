@@ -12,10 +12,11 @@ import struct
 from typing import Final
 
 from ottla._native import crc32c
-from ottla.broker.log.batch import LARGEST_SEQUENCE, NO_SEQUENCE
+from ottla.broker.log.batch import NO_SEQUENCE
 from ottla.broker.log.checkpoints import read_file, replace_file
 from ottla.broker.log.fs import FileSystem
 from ottla.broker.log.producers import ProducerState, RememberedBatch
+from ottla.wire.batch_header import LARGEST_SEQUENCE
 
 SUFFIX: Final = ".snapshot"
 

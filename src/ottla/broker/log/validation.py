@@ -7,13 +7,12 @@ where one would have chosen others. What is found once per record is found by co
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from ottla._native import crc32c
 from ottla._native.inspect import inspect
-from ottla.broker.log.batch import CODEC, NO_TIMESTAMP, Batch, read_header
+from ottla.broker.log.batch import NO_TIMESTAMP, Batch, read_header
 from ottla.broker.log.config import LogConfig
 from ottla.broker.log.producers import Origin
 from ottla.errors import (
@@ -25,7 +24,19 @@ from ottla.errors import (
     UnknownServerError,
     UnsupportedCompressionTypeError,
 )
-from ottla.wire.batches import BATCH_OVERHEAD, LOG_OVERHEAD
+from ottla.wire.batch_header import (
+    ATTRIBUTES_LOW_AT,
+    BATCH_OVERHEAD,
+    CHECKED_FROM,
+    CODEC,
+    LENGTH,
+    LENGTH_AT,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    SIGNED_MAGIC,
+    SMALLEST_LENGTH,
+)
 from ottla.wire.compression import Compression, decompress
 from ottla.wire.primitives import Buffer
 from ottla.wire.records import DEFAULT_MAX_DECOMPRESSED, decode_fetch
@@ -34,12 +45,6 @@ ZSTD_SINCE: Final = 7
 """The version of Produce from which on a batch may be compressed with zstd (KIP-110)."""
 LATEST_PRODUCE: Final = 13
 
-MAGIC: Final = 2
-MAGIC_AT: Final = 16
-_SMALLEST_LENGTH: Final = 14
-_LENGTH: Final = struct.Struct(">8xi")
-_SIGNED: Final = struct.Struct(">b")
-_ATTRIBUTES_AT: Final = 21
 _ANY_TIME: Final = (-(2**63), 2**63 - 1)
 _LARGEST_SIZE: Final = 2**31 - 1
 _SHOWN_ERRORS: Final = 3
@@ -121,7 +126,7 @@ def only_batch(records: Buffer, version: int = LATEST_PRODUCE) -> Buffer:
             f"Produce requests with version {version} are only allowed to contain record batches with magic "
             f"version {MAGIC}"
         )
-    codec = records[_ATTRIBUTES_AT + 1] & CODEC
+    codec = records[ATTRIBUTES_LOW_AT] & CODEC
     if version < ZSTD_SINCE and codec > Compression.ZSTD:
         raise UnreadableBatchError(f"Unknown compression type id: {codec}")
     if version < ZSTD_SINCE and codec == Compression.ZSTD:
@@ -146,15 +151,15 @@ def batch_size(records: Buffer, position: int = 0) -> int | None:
     left = len(records) - position
     if left < LOG_OVERHEAD:
         return None
-    (length,) = _LENGTH.unpack_from(records, position)
-    if length < _SMALLEST_LENGTH:
+    (length,) = LENGTH.unpack_from(records, position + LENGTH_AT)
+    if length < SMALLEST_LENGTH:
         raise CorruptMessageError(
-            f"Record size {length} is less than the minimum record overhead ({_SMALLEST_LENGTH})"
+            f"Record size {length} is less than the minimum record overhead ({SMALLEST_LENGTH})"
         )
     if left <= MAGIC_AT:
         return None
     if records[position + MAGIC_AT] > MAGIC:
-        (magic,) = _SIGNED.unpack_from(records, position + MAGIC_AT)
+        (magic,) = SIGNED_MAGIC.unpack_from(records, position + MAGIC_AT)
         raise CorruptMessageError(f"Invalid magic found in record: {magic}")
     size = int(length) + LOG_OVERHEAD
     if size > _LARGEST_SIZE:
@@ -169,7 +174,7 @@ def _check_batch(data: Buffer, batch: Batch, config: LogConfig, origin: Origin, 
             f"but it is {batch.base_offset}"
         )
     check_size(batch.size, config, partition)
-    if crc32c(memoryview(data)[_ATTRIBUTES_AT:]) != batch.crc:
+    if crc32c(memoryview(data)[CHECKED_FROM:]) != batch.crc:
         raise CorruptMessageError(
             f"Record is corrupt (stored crc = {batch.crc}) in topic partition {partition}."
         )

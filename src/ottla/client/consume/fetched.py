@@ -8,28 +8,30 @@ Invariant: `next_offset` is larger than `offset`. What cannot give that is no Fe
 
 from __future__ import annotations
 
-from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla import hooks
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import CorruptBatchError, DecodeError
+from ottla.wire.batch_header import (
+    BATCH_OVERHEAD,
+    COUNT,
+    COUNT_AT,
+    EPOCH_AND_DELTA,
+    LEADER_EPOCH_AT,
+    LENGTH,
+    LENGTH_AT,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    PREFIX,
+    SMALLEST_MESSAGE,
+)
 from ottla.wire.primitives import Buffer
 from ottla.wire.records import DEFAULT_MAX_DECOMPRESSED, Records, decode_fetch, to_arrow
 
 if TYPE_CHECKING:
     import pyarrow
-
-# Base offset and length stand first in every format, and byte 16 is its number. Since magic 2 the rest is a header:
-# leader epoch, magic, CRC, attributes, last offset delta, and at its end the number of records.
-_PREFIX: Final = Struct(">qi")
-_MAGIC_AT: Final = 16
-_MAGIC: Final = 2
-_EPOCH_AND_DELTA: Final = Struct(">i7xi")
-_COUNT: Final = Struct(">i")
-_COUNT_AT: Final = 57
-_HEADER: Final = 61
-_OLD_HEADER: Final = 26
 
 
 class Span(NamedTuple):
@@ -48,11 +50,11 @@ def span(data: Buffer, stop: int | None = None) -> Span:
     """From header to header; a batch that is cut off at the end does not count, nor do those from `stop` on."""
     position, size = 0, len(data)
     next_offset, epoch, records = -1, -1, 0
-    while size - position >= _OLD_HEADER:
-        base, length = _PREFIX.unpack_from(data, position)
-        end = position + _PREFIX.size + length
-        is_old = data[position + _MAGIC_AT] < _MAGIC
-        if end > size or end - position < (_OLD_HEADER if is_old else _HEADER):
+    while size - position >= SMALLEST_MESSAGE:
+        base, length = PREFIX.unpack_from(data, position)
+        end = position + LOG_OVERHEAD + length
+        is_old = data[position + MAGIC_AT] < MAGIC
+        if end > size or end - position < (SMALLEST_MESSAGE if is_old else BATCH_OVERHEAD):
             break
         if stop is not None and base >= stop and not is_old:
             # Whatever lies before the stop has been here, also if there is nothing right before it.
@@ -60,9 +62,9 @@ def span(data: Buffer, stop: int | None = None) -> Span:
         if is_old:
             next_offset, epoch, count = base + 1, -1, 1
         else:
-            epoch, delta = _EPOCH_AND_DELTA.unpack_from(data, position + _PREFIX.size)
+            epoch, delta = EPOCH_AND_DELTA.unpack_from(data, position + LEADER_EPOCH_AT)
             next_offset = base + delta + 1
-            (count,) = _COUNT.unpack_from(data, position + _COUNT_AT)
+            (count,) = COUNT.unpack_from(data, position + COUNT_AT)
         records += count
         position = end
     return Span(next_offset, epoch, records, size)
@@ -204,11 +206,11 @@ class FetchedPartition:
         """The offset behind each batch."""
         view = memoryview(self.data)
         ends, position = [], 0
-        while len(view) - position >= _OLD_HEADER:
-            length = _PREFIX.unpack_from(view, position)[1]
+        while len(view) - position >= SMALLEST_MESSAGE:
+            (length,) = LENGTH.unpack_from(view, position + LENGTH_AT)
             if length <= 0:
                 break
-            end = position + _PREFIX.size + length
+            end = position + LOG_OVERHEAD + length
             ends.append(span(view[position:end]).next_offset)
             position = end
         return ends

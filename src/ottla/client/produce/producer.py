@@ -46,7 +46,7 @@ from ottla.errors import AbortedError, ApiTimeoutError, ClientClosedError, Kafka
 from ottla.hooks import Hooks, ProducerInterceptor
 from ottla.runtime import Runtime, SystemClock, Timer
 from ottla.serde.calls import Serialize
-from ottla.wire.batches import BATCH_OVERHEAD
+from ottla.wire.batch_header import BATCH_OVERHEAD
 from ottla.wire.records import Accumulator, BufferFull, BufferRetired, Delivery
 
 _logger = logging.getLogger("ottla.client.produce.producer")

@@ -8,7 +8,7 @@ from typing import Final
 from ottla.client.backoff import Backoff
 from ottla.config import ClientConfig
 from ottla.runtime import Random
-from ottla.wire.batches import BATCH_OVERHEAD
+from ottla.wire.batch_header import BATCH_OVERHEAD
 from ottla.wire.compression import Compression
 
 _ACKS: Final = {"all": -1, -1: -1, 0: 0, 1: 1}
