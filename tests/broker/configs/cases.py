@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.broker.configs import Operation, ResourceType
+from ottla.wire.resources import ConfigOperation, ConfigResourceType
 
-SET, DELETE, APPEND, SUBTRACT = Operation
+SET, DELETE, APPEND, SUBTRACT = ConfigOperation
 UNKNOWN_OPERATION: Final = 9
 
 NODE_ID: Final = 1
@@ -35,35 +35,35 @@ class Case:
 
 def all_cases() -> Iterator[Case]:
     for name, value in TOPIC_VALUES:
-        yield Case(ResourceType.TOPIC, ((name, SET, value),))
+        yield Case(ConfigResourceType.TOPIC, ((name, SET, value),))
     for changes in TOPIC_CHANGES:
-        yield Case(ResourceType.TOPIC, changes)
+        yield Case(ConfigResourceType.TOPIC, changes)
     for before, changes in TOPIC_CHANGES_OF_SOME:
-        yield Case(ResourceType.TOPIC, changes, before=before)
+        yield Case(ConfigResourceType.TOPIC, changes, before=before)
     for name in ("", "a b", ".", "x" * 250):
-        yield Case(ResourceType.TOPIC, (("retention.ms", SET, "5"),), name=name)
+        yield Case(ConfigResourceType.TOPIC, (("retention.ms", SET, "5"),), name=name)
     for configs in WHOLE:
         changes = tuple((name, SET, value) for name, value in configs)
-        yield Case(ResourceType.TOPIC, changes, before=(("segment.ms", "7"),), whole=True)
-        yield Case(ResourceType.TOPIC, changes, create=True)
+        yield Case(ConfigResourceType.TOPIC, changes, before=(("segment.ms", "7"),), whole=True)
+        yield Case(ConfigResourceType.TOPIC, changes, create=True)
     for changes in BROKER_CHANGES:
         for name in (str(NODE_ID), ""):
-            yield Case(ResourceType.BROKER, changes, name=name)
+            yield Case(ConfigResourceType.BROKER, changes, name=name)
     for name in ("2", "x", "-1"):
-        yield Case(ResourceType.BROKER, (("message.max.bytes", SET, "5"),), name=name)
-    yield Case(ResourceType.BROKER, (("node.id", SET, "5"),), name="1", whole=True)
-    yield Case(ResourceType.BROKER, (("message.max.bytes", SET, "7000"),), name="", whole=True)
-    yield Case(ResourceType.BROKER, (), name="", whole=True)
+        yield Case(ConfigResourceType.BROKER, (("message.max.bytes", SET, "5"),), name=name)
+    yield Case(ConfigResourceType.BROKER, (("node.id", SET, "5"),), name="1", whole=True)
+    yield Case(ConfigResourceType.BROKER, (("message.max.bytes", SET, "7000"),), name="", whole=True)
+    yield Case(ConfigResourceType.BROKER, (), name="", whole=True)
     for changes in GROUP_CHANGES:
-        yield Case(ResourceType.GROUP, changes)
-    yield Case(ResourceType.GROUP, (("consumer.session.timeout.ms", SET, "50000"),), name="")
+        yield Case(ConfigResourceType.GROUP, changes)
+    yield Case(ConfigResourceType.GROUP, (("consumer.session.timeout.ms", SET, "50000"),), name="")
     for changes in CLIENT_METRICS_CHANGES:
-        yield Case(ResourceType.CLIENT_METRICS, changes)
-    yield Case(ResourceType.CLIENT_METRICS, (("interval.ms", SET, "50000"),), name="")
+        yield Case(ConfigResourceType.CLIENT_METRICS, changes)
+    yield Case(ConfigResourceType.CLIENT_METRICS, (("interval.ms", SET, "50000"),), name="")
     for changes in LOGGER_CHANGES:
-        yield Case(ResourceType.BROKER_LOGGER, changes, name=str(NODE_ID))
+        yield Case(ConfigResourceType.BROKER_LOGGER, changes, name=str(NODE_ID))
     for name in ("2", "x", ""):
-        yield Case(ResourceType.BROKER_LOGGER, (("root", SET, "INFO"),), name=name)
+        yield Case(ConfigResourceType.BROKER_LOGGER, (("root", SET, "INFO"),), name=name)
     for kind in (0, 3, 64):
         yield Case(kind, (("a", SET, "b"),), name="x")
 

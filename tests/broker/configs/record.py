@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from ottla.broker.configs import ConfigSource, ResourceType
 from ottla.wire.messages import (
     AlterConfigsRequest,
     CreateTopicsRequest,
@@ -18,6 +17,7 @@ from ottla.wire.messages import (
     DescribeConfigsResponse,
     IncrementalAlterConfigsRequest,
 )
+from ottla.wire.resources import ConfigResourceType, ConfigSource
 from tests.broker.configs.cases import (
     DELETE,
     DYNAMIC,
@@ -38,10 +38,10 @@ from tests.interop.apache import ApacheKafka
 from tests.interop.plain import Connection
 
 _OWN: Final = {
-    ResourceType.TOPIC: ConfigSource.DYNAMIC_TOPIC_CONFIG,
-    ResourceType.BROKER: ConfigSource.DYNAMIC_BROKER_CONFIG,
-    ResourceType.CLIENT_METRICS: ConfigSource.CLIENT_METRICS_CONFIG,
-    ResourceType.GROUP: ConfigSource.GROUP_CONFIG,
+    ConfigResourceType.TOPIC: ConfigSource.TOPIC,
+    ConfigResourceType.BROKER: ConfigSource.DYNAMIC_BROKER,
+    ConfigResourceType.CLIENT_METRICS: ConfigSource.CLIENT_METRICS,
+    ConfigResourceType.GROUP: ConfigSource.GROUP,
 }
 # How long a broker may take to hear of a change from its controller; nobody knows whether there is one.
 _SETTLE_S: Final = 1.0
@@ -70,9 +70,9 @@ class Kafka:
         return sorted(answer.results[0].configs, key=lambda config: config.name)
 
     def overrides(self, kind: int, name: str) -> dict[str, str | None]:
-        own: int | None = _OWN.get(ResourceType(kind))
-        if kind == ResourceType.BROKER and not name:
-            own = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+        own: int | None = _OWN.get(ConfigResourceType(kind))
+        if kind == ConfigResourceType.BROKER and not name:
+            own = ConfigSource.DYNAMIC_DEFAULT_BROKER
         return {
             config.name: config.value for config in self.describe(kind, name) if config.config_source == own
         }
@@ -130,10 +130,10 @@ def _play(kafka: Kafka, case: Case) -> Line:
     if case.create:
         answer = kafka.create(name, case.changes)
         return answer_to_line(case, answer.error_code, answer.error_message, {})
-    if case.kind == ResourceType.TOPIC and case.name is None:
+    if case.kind == ConfigResourceType.TOPIC and case.name is None:
         assert kafka.create(name, tuple((key, SET, value) for key, value in case.before)).error_code == 0
         _until(lambda: len(kafka.overrides(case.kind, name)) == len(case.before))
-    known = case.kind in _OWN and (case.name is None or case.kind == ResourceType.BROKER)
+    known = case.kind in _OWN and (case.name is None or case.kind == ConfigResourceType.BROKER)
     before = kafka.overrides(case.kind, name) if known else {}
     alter = kafka.replace(case.kind, name, case.changes) if case.whole else None
     answer = alter or kafka.alter(case.kind, name, *case.changes)
@@ -141,7 +141,7 @@ def _play(kafka: Kafka, case: Case) -> Line:
         return answer_to_line(case, answer.error_code, answer.error_message, {})
     _until(lambda: kafka.overrides(case.kind, name) != before)
     after = kafka.overrides(case.kind, name)
-    if case.kind == ResourceType.BROKER:
+    if case.kind == ConfigResourceType.BROKER:
         _undo(kafka, name, before, after)
     return answer_to_line(case, answer.error_code, answer.error_message, after)
 
@@ -149,8 +149,8 @@ def _play(kafka: Kafka, case: Case) -> Line:
 def _undo(kafka: Kafka, name: str, before: dict[str, str | None], after: dict[str, str | None]) -> None:
     changes = [(key, SET, value) if (value := before.get(key)) else (key, DELETE, None) for key in after]
     if changes:
-        kafka.alter(ResourceType.BROKER, name, *changes)
-    _until(lambda: kafka.overrides(ResourceType.BROKER, name) == before)
+        kafka.alter(ConfigResourceType.BROKER, name, *changes)
+    _until(lambda: kafka.overrides(ConfigResourceType.BROKER, name) == before)
 
 
 def _described(kafka: Kafka, what: str, kind: int, name: str) -> Iterator[Line]:
@@ -172,17 +172,17 @@ def _described(kafka: Kafka, what: str, kind: int, name: str) -> Iterator[Line]:
 def _describe_all(kafka: Kafka) -> Iterator[Line]:
     broker = str(NODE_ID)
     assert kafka.create("orders", ()).error_code == 0
-    kafka.set_all(ResourceType.BROKER, broker, DYNAMIC)
-    kafka.set_all(ResourceType.BROKER, "", DYNAMIC_DEFAULT)
-    kafka.set_all(ResourceType.TOPIC, "orders", TOPIC_OVERRIDES)
-    kafka.set_all(ResourceType.GROUP, "readers", GROUP_OVERRIDES)
-    kafka.set_all(ResourceType.CLIENT_METRICS, "subscription", METRICS_OVERRIDES)
+    kafka.set_all(ConfigResourceType.BROKER, broker, DYNAMIC)
+    kafka.set_all(ConfigResourceType.BROKER, "", DYNAMIC_DEFAULT)
+    kafka.set_all(ConfigResourceType.TOPIC, "orders", TOPIC_OVERRIDES)
+    kafka.set_all(ConfigResourceType.GROUP, "readers", GROUP_OVERRIDES)
+    kafka.set_all(ConfigResourceType.CLIENT_METRICS, "subscription", METRICS_OVERRIDES)
     time.sleep(_SETTLE_S)
-    yield from _described(kafka, "topic", ResourceType.TOPIC, "orders")
-    yield from _described(kafka, "broker", ResourceType.BROKER, broker)
-    yield from _described(kafka, "broker defaults", ResourceType.BROKER, "")
-    yield from _described(kafka, "group", ResourceType.GROUP, "readers")
-    yield from _described(kafka, "client metrics", ResourceType.CLIENT_METRICS, "subscription")
+    yield from _described(kafka, "topic", ConfigResourceType.TOPIC, "orders")
+    yield from _described(kafka, "broker", ConfigResourceType.BROKER, broker)
+    yield from _described(kafka, "broker defaults", ConfigResourceType.BROKER, "")
+    yield from _described(kafka, "group", ConfigResourceType.GROUP, "readers")
+    yield from _described(kafka, "client metrics", ConfigResourceType.CLIENT_METRICS, "subscription")
     created = kafka.create("made", (("retention.bytes", SET, " 7"),))
     for config in created.configs:
         yield {"of": "created", "name": config.name, "value": config.value, "source": config.config_source}
@@ -198,10 +198,10 @@ def main() -> None:
         save(ANSWERS, [_play(kafka, case) for case in all_cases()])
         assert kafka.create("plain", ()).error_code == 0
         plain = [
-            *_described(kafka, "plain topic", ResourceType.TOPIC, "plain"),
-            *_described(kafka, "plain broker", ResourceType.BROKER, str(NODE_ID)),
-            *_described(kafka, "plain group", ResourceType.GROUP, "plain"),
-            *_described(kafka, "plain client metrics", ResourceType.CLIENT_METRICS, "plain"),
+            *_described(kafka, "plain topic", ConfigResourceType.TOPIC, "plain"),
+            *_described(kafka, "plain broker", ConfigResourceType.BROKER, str(NODE_ID)),
+            *_described(kafka, "plain group", ConfigResourceType.GROUP, "plain"),
+            *_described(kafka, "plain client metrics", ConfigResourceType.CLIENT_METRICS, "plain"),
         ]
     known = [_without_of(line) for line in plain]
     with _kafka(STATIC) as kafka:

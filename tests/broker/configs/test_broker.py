@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.configs import BrokerConfigs, ConfigError, ConfigSource
+from ottla.broker.configs import BrokerConfigs, ConfigError
 from ottla.broker.configs.broker import base_name
+from ottla.wire.resources import ConfigSource
 
 
 def broker(**static: object) -> BrokerConfigs:
@@ -162,14 +163,14 @@ def test_synonyms_come_in_the_order_of_precedence() -> None:
     configs = broker(log_retention_hours=1)
     assert configs.synonyms("log.retention.ms") == []
     assert [tuple(found) for found in configs.synonyms("log.retention.hours")] == [
-        ("log.retention.hours", "1", ConfigSource.STATIC_BROKER_CONFIG),
-        ("log.retention.hours", "168", ConfigSource.DEFAULT_CONFIG),
+        ("log.retention.hours", "1", ConfigSource.STATIC_BROKER),
+        ("log.retention.hours", "168", ConfigSource.DEFAULT),
     ]
     configs.set_dynamic({}, {"log.retention.ms": "5"})
     assert [(found.name, found.source) for found in configs.synonyms("log.retention.ms")] == [
-        ("log.retention.ms", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
-        ("log.retention.hours", ConfigSource.STATIC_BROKER_CONFIG),
-        ("log.retention.hours", ConfigSource.DEFAULT_CONFIG),
+        ("log.retention.ms", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        ("log.retention.hours", ConfigSource.STATIC_BROKER),
+        ("log.retention.hours", ConfigSource.DEFAULT),
     ]
 
 

@@ -8,7 +8,6 @@ from ottla.broker.configs import (
     BrokerConfigs,
     BrokerLoggers,
     Overrides,
-    ResourceType,
     TopicConfigs,
     Wanted,
     describe,
@@ -19,6 +18,7 @@ from ottla.broker.configs import (
 from ottla.wire import decode_response, encode_response
 from ottla.wire.apis import api_named
 from ottla.wire.messages import DescribeConfigsRequest, DescribeConfigsResponse
+from ottla.wire.resources import ConfigResourceType
 
 BROKER = BrokerConfigs({"message.max.bytes": 2000, "delegation.token.secret.key": "secret"}, node_id=1)
 
@@ -86,7 +86,7 @@ def test_all_configs_are_described_unless_some_are_asked_for(
 
 
 def test_only_known_configs_of_those_asked_for_are_described() -> None:
-    result = ask(ResourceType.TOPIC, "orders", ["segment.ms", "no.such.config", "retention.ms"])
+    result = ask(ConfigResourceType.TOPIC, "orders", ["segment.ms", "no.such.config", "retention.ms"])
     assert [config.name for config in result.configs] == ["retention.ms", "segment.ms"]
 
 

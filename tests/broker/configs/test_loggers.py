@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from ottla.broker.configs import BrokerLoggers, Operation
+from ottla.broker.configs import BrokerLoggers
 from ottla.wire.messages import IncrementalAlterConfigsRequest
+from ottla.wire.resources import ConfigOperation
 
 
 def change(
-    name: str, operation: Operation, level: str | None
+    name: str, operation: ConfigOperation, level: str | None
 ) -> IncrementalAlterConfigsRequest.AlterConfigsResource:
     return IncrementalAlterConfigsRequest.AlterConfigsResource(
         resource_type=8,
@@ -20,7 +21,7 @@ def change(
 
 def test_a_logger_without_a_level_has_the_roots() -> None:
     loggers = BrokerLoggers(["a", "b"])
-    for resource in (change("root", Operation.SET, "WARN"), change("a", Operation.SET, "TRACE")):
+    for resource in (change("root", ConfigOperation.SET, "WARN"), change("a", ConfigOperation.SET, "TRACE")):
         loggers.check(resource, 1)
         loggers.apply(resource)
     assert loggers.levels() == {"a": "TRACE", "b": "WARN", "root": "WARN"}
@@ -28,8 +29,8 @@ def test_a_logger_without_a_level_has_the_roots() -> None:
 
 def test_a_logger_whose_level_is_deleted_has_the_roots_again() -> None:
     loggers = BrokerLoggers(["a"])
-    loggers.apply(change("a", Operation.SET, "TRACE"))
-    deletion = change("a", Operation.DELETE, None)
+    loggers.apply(change("a", ConfigOperation.SET, "TRACE"))
+    deletion = change("a", ConfigOperation.DELETE, None)
     loggers.check(deletion, 1)
     loggers.apply(deletion)
     assert loggers.levels() == {"a": "INFO", "root": "INFO"}
@@ -37,5 +38,5 @@ def test_a_logger_whose_level_is_deleted_has_the_roots_again() -> None:
 
 def test_checking_changes_nothing() -> None:
     loggers = BrokerLoggers(["a"])
-    loggers.check(change("a", Operation.SET, "TRACE"), 1)
+    loggers.check(change("a", ConfigOperation.SET, "TRACE"), 1)
     assert loggers.levels() == {"a": "INFO", "root": "INFO"}

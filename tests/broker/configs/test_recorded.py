@@ -13,9 +13,7 @@ from ottla.broker.configs import (
     TOPIC,
     BrokerConfigs,
     BrokerLoggers,
-    ConfigSource,
     GroupConfigs,
-    ResourceType,
     TopicConfigs,
     alter,
     describe_broker,
@@ -30,6 +28,7 @@ from ottla.broker.configs import (
 )
 from ottla.errors import BrokerError
 from ottla.wire.messages import AlterConfigsRequest, IncrementalAlterConfigsRequest
+from ottla.wire.resources import ConfigResourceType, ConfigSource
 from tests.broker.configs import cases
 from tests.broker.configs.recorded import ANSWERS, DESCRIBED, Line, load
 
@@ -45,7 +44,7 @@ def entries_of(what: str) -> list[Line]:
 @cache
 def plain_static() -> dict[str, str]:
     """What the recorded broker was started with."""
-    static = ConfigSource.STATIC_BROKER_CONFIG
+    static = ConfigSource.STATIC_BROKER
     return {
         name: value
         for line in entries_of("plain broker")
@@ -92,7 +91,7 @@ def play(line: Line) -> Mapping[str, str | None]:
     if line["how"] == "create":
         validate_topic({key: value for key, _, value in line["changes"]}, broker)
         return {}
-    current = CLUSTER_MIN_ISR if kind == ResourceType.BROKER and not name else line["before"]
+    current = CLUSTER_MIN_ISR if kind == ConfigResourceType.BROKER and not name else line["before"]
     resource: Any
     if line["how"] == "whole":
         resource = AlterConfigsRequest.AlterConfigsResource(
@@ -108,7 +107,7 @@ def play(line: Line) -> Mapping[str, str | None]:
     (error,) = preprocess([resource], broker, BrokerLoggers())
     if error is not None:
         raise error
-    if kind == ResourceType.BROKER_LOGGER:
+    if kind == ConfigResourceType.BROKER_LOGGER:
         return {}
     change = alter if line["how"] == "whole" else incremental_alter
     after = change(resource, current, broker, elr=True)
@@ -132,11 +131,11 @@ def own(
     kind: int, name: str, overrides: Mapping[str, str], broker: BrokerConfigs
 ) -> Iterator[tuple[str, str | None]]:
     match kind:
-        case ResourceType.TOPIC:
+        case ConfigResourceType.TOPIC:
             entries = describe_topic(TopicConfigs(overrides, broker))
-        case ResourceType.GROUP:
+        case ConfigResourceType.GROUP:
             entries = describe_group(GroupConfigs(overrides, broker))
-        case ResourceType.CLIENT_METRICS:
+        case ConfigResourceType.CLIENT_METRICS:
             entries = describe_client_metrics(overrides)
         case _ if name:
             entries = describe_broker(broker.with_dynamic(overrides, CLUSTER_MIN_ISR))

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from ottla.broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from ottla.broker.metadata.records import Config, Partition, Topic
 from ottla.errors import PolicyViolationError, RequestTimedOutError
 from ottla.wire import ZERO_UUID
 from ottla.wire.messages import CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.resources import ConfigResourceType
 from tests.broker.controller.support import Controller, assignment, state_of
 
 INVALID_TOPIC_EXCEPTION = 17
@@ -41,7 +41,7 @@ def test_a_topic_is_made_of_itself_then_its_configs_then_its_partitions() -> Non
     topic_id = controller.topic_id("t")
     assert controller.log[before:] == [
         Topic("t", topic_id),
-        Config(TOPIC_RESOURCE, "t", "retention.ms", "5"),
+        Config(ConfigResourceType.TOPIC, "t", "retention.ms", "5"),
         Partition(topic_id, 0, (1,), (1,), leader=1),
         Partition(topic_id, 1, (1,), (1,), leader=1),
     ]
@@ -62,7 +62,7 @@ def test_the_answer_describes_the_topic_from_version_5_on() -> None:
 
 def test_the_description_includes_the_clusters_own_defaults() -> None:
     controller = Controller([1])
-    controller.commit([Config(BROKER_RESOURCE, "", "log.retention.ms", "7")])
+    controller.commit([Config(ConfigResourceType.BROKER, "", "log.retention.ms", "7")])
     result = controller.create("t")
     assert [config.name for config in result.configs or []] == ["log.retention.ms"]
 

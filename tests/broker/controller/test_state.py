@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from ottla.broker.metadata import records
-from ottla.broker.metadata.image import BROKER_RESOURCE, MetadataImage
+from ottla.broker.metadata.image import MetadataImage
 from ottla.broker.metadata.records import NO_LEADER, Config
 from ottla.errors import BrokerError
 from ottla.wire import Uuid
@@ -19,6 +19,7 @@ from ottla.wire.messages import (
     ElectLeadersRequest,
     UnregisterBrokerRequest,
 )
+from ottla.wire.resources import ConfigResourceType
 from tests.broker.controller.support import SESSION, UNCLEAN, Controller
 
 BROKERS = st.integers(1, 4)
@@ -213,4 +214,6 @@ def test_a_log_replays_into_a_new_controller() -> None:
 
 def test_a_new_cluster_says_once_for_all_brokers_how_small_an_isr_may_be() -> None:
     controller = Controller(min_insync_replicas=2)
-    assert controller.state.bootstrap()[-1] == Config(BROKER_RESOURCE, "", "min.insync.replicas", "2")
+    assert controller.state.bootstrap()[-1] == Config(
+        ConfigResourceType.BROKER, "", "min.insync.replicas", "2"
+    )

@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 
-from ottla.broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage, PartitionImage
+from ottla.broker.metadata.image import MetadataImage, PartitionImage
 from ottla.broker.metadata.records import (
     BrokerChange,
     Config,
@@ -16,6 +16,7 @@ from ottla.broker.metadata.records import (
     UnregisterBroker,
 )
 from ottla.wire import Uuid
+from ottla.wire.resources import ConfigResourceType
 
 ORDERS = Uuid(b"o" * 16)
 LISTENERS = (Listener("PLAINTEXT", "here", 9001), Listener("SSL", "there", 9002, 1))
@@ -111,32 +112,32 @@ def test_a_change_may_touch_everything() -> None:
 def test_a_topic_takes_its_configs_with_it() -> None:
     image = replay(
         *topic(),
-        Config(TOPIC_RESOURCE, "orders", "retention.ms", "5"),
-        Config(TOPIC_RESOURCE, "other", "retention.ms", "6"),
+        Config(ConfigResourceType.TOPIC, "orders", "retention.ms", "5"),
+        Config(ConfigResourceType.TOPIC, "other", "retention.ms", "6"),
         RemoveTopic(ORDERS),
     )
     assert image.topics == {}
     assert image.topics_by_id == {}
-    assert image.configs == {(TOPIC_RESOURCE, "other"): {"retention.ms": "6"}}
+    assert image.configs == {(ConfigResourceType.TOPIC, "other"): {"retention.ms": "6"}}
 
 
 def test_a_config_without_a_value_is_removed() -> None:
     image = replay(
-        Config(BROKER_RESOURCE, "", "a", "1"),
-        Config(BROKER_RESOURCE, "", "b", "2"),
-        Config(BROKER_RESOURCE, "", "a", None),
+        Config(ConfigResourceType.BROKER, "", "a", "1"),
+        Config(ConfigResourceType.BROKER, "", "b", "2"),
+        Config(ConfigResourceType.BROKER, "", "a", None),
     )
-    assert image.config_overrides(BROKER_RESOURCE, "") == {"b": "2"}
-    image.apply(Config(BROKER_RESOURCE, "", "b", None))
-    image.apply(Config(BROKER_RESOURCE, "", "never set", None))
+    assert image.config_overrides(ConfigResourceType.BROKER, "") == {"b": "2"}
+    image.apply(Config(ConfigResourceType.BROKER, "", "b", None))
+    image.apply(Config(ConfigResourceType.BROKER, "", "never set", None))
     assert image.configs == {}
-    assert image.config_overrides(BROKER_RESOURCE, "") == {}
+    assert image.config_overrides(ConfigResourceType.BROKER, "") == {}
 
 
 def test_overrides_that_someone_holds_do_not_change_under_them() -> None:
-    image = replay(Config(BROKER_RESOURCE, "", "a", "1"))
-    held = image.config_overrides(BROKER_RESOURCE, "")
-    image.apply(Config(BROKER_RESOURCE, "", "a", "2"))
+    image = replay(Config(ConfigResourceType.BROKER, "", "a", "1"))
+    held = image.config_overrides(ConfigResourceType.BROKER, "")
+    image.apply(Config(ConfigResourceType.BROKER, "", "a", "2"))
     assert held == {"a": "1"}
 
 
@@ -161,14 +162,14 @@ def test_a_delta_has_each_partition_before_and_after_all_records() -> None:
 
 def test_a_delta_tells_new_topics_from_deleted_ones() -> None:
     image = MetadataImage()
-    delta = image.apply_all([*topic(), Config(TOPIC_RESOURCE, "orders", "a", "1")])
+    delta = image.apply_all([*topic(), Config(ConfigResourceType.TOPIC, "orders", "a", "1")])
     assert delta.created_topics == {ORDERS: "orders"}
     assert delta.partitions[ORDERS, 0].old is None
-    assert list(delta.configs) == [(TOPIC_RESOURCE, "orders")]
+    assert list(delta.configs) == [(ConfigResourceType.TOPIC, "orders")]
     delta = image.apply_all([RemoveTopic(ORDERS)])
     assert delta.deleted_topics == {ORDERS: "orders"}
     assert delta.partitions[ORDERS, 0].new is None
-    assert list(delta.configs) == [(TOPIC_RESOURCE, "orders")]
+    assert list(delta.configs) == [(ConfigResourceType.TOPIC, "orders")]
 
 
 def test_what_came_and_went_within_a_delta_is_neither_created_nor_deleted() -> None:

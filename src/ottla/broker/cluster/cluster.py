@@ -26,13 +26,12 @@ from ottla.broker.cluster.releases import max_versions_of
 from ottla.broker.cluster.seeding import Seed
 from ottla.broker.configs import BrokerConfigs, TopicConfigs
 from ottla.broker.configs.broker import to_static_text
-from ottla.broker.configs.config_rules import ControllerRules
-from ottla.broker.configs.topic_configs import log_config
+from ottla.broker.configs.topic import log_config
+from ottla.broker.controller.configs import ControllerRules
 from ottla.broker.controller.node import ControllerNode
 from ottla.broker.controller.state import ControllerState
 from ottla.broker.log.volume import Volume
 from ottla.broker.metadata.features import SUPPORTED
-from ottla.broker.metadata.image import TOPIC_RESOURCE
 from ottla.broker.metadata.records import NO_LEADER
 from ottla.broker.replication.partition import Partition
 from ottla.broker.server.faults import Faults
@@ -48,6 +47,7 @@ from ottla.wire.messages import (
     UnregisterBrokerResponse,
 )
 from ottla.wire.records import Record
+from ottla.wire.resources import ConfigResourceType
 
 _log = logging.getLogger("ottla.broker.cluster.cluster")
 
@@ -411,7 +411,7 @@ class AsyncCluster:
         image = self.controller.state.image
         known = image.topics[topic]
         directory = log_directory(topic, index, known.id)
-        configs = TopicConfigs(image.config_overrides(TOPIC_RESOURCE, topic), node.config)
+        configs = TopicConfigs(image.config_overrides(ConfigResourceType.TOPIC, topic), node.config)
         log = self._volume.acquire(directory, log_config(configs), node.now_ms())
         try:
             replica = Partition(node.id, topic, known.id, index, log)

@@ -18,14 +18,14 @@ from typing import Any, Final
 
 from ottla.broker.background import reason, timed
 from ottla.broker.configs import BrokerConfigs, BrokerLoggers, TopicConfigs
-from ottla.broker.configs.topic_configs import log_config
+from ottla.broker.configs.topic import log_config
 from ottla.broker.coordinator.producer_ids import ProducerIds
 from ottla.broker.handlers import BROKER
 from ottla.broker.log.config import LogConfig
 from ottla.broker.log.volume import Volume
 from ottla.broker.metadata.controller_channel import ControllerLink
 from ottla.broker.metadata.delta import Delta, PartitionDelta
-from ottla.broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage, PartitionImage
+from ottla.broker.metadata.image import MetadataImage, PartitionImage
 from ottla.broker.replication.partition import Partition
 from ottla.broker.server.addressing import addressed
 from ottla.broker.server.dispatch import Dispatcher
@@ -37,6 +37,7 @@ from ottla.errors import KafkaError, KafkaStorageError, NotLeaderOrFollowerError
 from ottla.runtime import Runtime, Timer
 from ottla.wire import Message, Uuid
 from ottla.wire.messages import FetchRequest
+from ottla.wire.resources import ConfigResourceType
 
 _log = logging.getLogger("ottla.broker.cluster.node")
 
@@ -232,7 +233,7 @@ class Node:
         """What applies to a topic, wherever it was set."""
         configs = self._topic_configs.get(topic)
         if configs is None:
-            overrides = self.image.config_overrides(TOPIC_RESOURCE, topic)
+            overrides = self.image.config_overrides(ConfigResourceType.TOPIC, topic)
             configs = self._topic_configs[topic] = TopicConfigs(overrides, self.config)
         return configs
 
@@ -282,13 +283,13 @@ class Node:
         self._volume.release(directory, delete=delete)
 
     def _reconfigure(self, delta: Delta) -> None:
-        defaults = self.image.config_overrides(BROKER_RESOURCE, "")
-        own = self.image.config_overrides(BROKER_RESOURCE, str(self.id))
-        if any(kind == BROKER_RESOURCE for kind, _ in delta.configs):
+        defaults = self.image.config_overrides(ConfigResourceType.BROKER, "")
+        own = self.image.config_overrides(ConfigResourceType.BROKER, str(self.id))
+        if any(kind == ConfigResourceType.BROKER for kind, _ in delta.configs):
             self.config.set_dynamic(own, defaults)
             self._topic_configs.clear()
         for kind, name in delta.configs:
-            if kind == TOPIC_RESOURCE:
+            if kind == ConfigResourceType.TOPIC:
                 self._topic_configs.pop(name, None)
         unchanged = dict(self._topic_configs)
         for (topic, _), partition in self.partitions.items():

@@ -25,7 +25,6 @@ from ottla.broker.configs.describe import (
 )
 from ottla.broker.configs.group import GroupConfigs
 from ottla.broker.configs.loggers import BrokerLoggers
-from ottla.broker.configs.resources import ConfigSource, Operation, ResourceType
 from ottla.broker.configs.tables import BROKER, CLIENT_METRICS, GROUP, TOPIC, ConfigTable
 from ottla.broker.configs.topic import TopicConfigs, log_settings, validate_topic
 from ottla.broker.configs.values import ConfigError
@@ -38,14 +37,11 @@ __all__ = [
     "BrokerConfigs",
     "BrokerLoggers",
     "ConfigError",
-    "ConfigSource",
     "ConfigTable",
     "ConfigType",
     "Definition",
     "GroupConfigs",
-    "Operation",
     "Overrides",
-    "ResourceType",
     "Sources",
     "TopicConfigs",
     "UpdateMode",

@@ -18,14 +18,14 @@ from ottla.broker.configs.broker_changes import check_change
 from ottla.broker.configs.client_metrics import validate_client_metrics
 from ottla.broker.configs.definitions import ConfigType, Definition, Overrides
 from ottla.broker.configs.group import validate_group
-from ottla.broker.configs.hash_order import hash_order
 from ottla.broker.configs.loggers import BrokerLoggers
-from ottla.broker.configs.resources import Operation, ResourceType, check_is_node, check_name
+from ottla.broker.configs.names import check_is_node, check_name, hash_order
 from ottla.broker.configs.tables import BROKER, TOPIC
 from ottla.broker.configs.topic import validate_topic
 from ottla.broker.configs.values import ConfigError
 from ottla.errors import BrokerError, InvalidConfigError, InvalidRequestError, UnknownServerError
 from ottla.wire.messages import AlterConfigsRequest, IncrementalAlterConfigsRequest
+from ottla.wire.resources import ConfigOperation, ConfigResourceType
 
 Resource: TypeAlias = AlterConfigsRequest.AlterConfigsResource
 IncrementalResource: TypeAlias = IncrementalAlterConfigsRequest.AlterConfigsResource
@@ -33,7 +33,7 @@ IncrementalResource: TypeAlias = IncrementalAlterConfigsRequest.AlterConfigsReso
 _MAX_VALUE_LENGTH: Final = 32767
 _MIN_ISR: Final = "min.insync.replicas"
 _COMMA: Final = re.compile(r"\s*,\s*")
-_OPERATIONS: Final = tuple(Operation)
+_OPERATIONS: Final = tuple(ConfigOperation)
 _ONLY_DYNAMIC: Final = (
     "leader.replication.throttled.rate",
     "follower.replication.throttled.rate",
@@ -83,16 +83,21 @@ def _objection(
     try:
         _check_form(resource)
         kind, name = resource.resource_type, resource.resource_name
-        if kind == ResourceType.BROKER:
+        if kind == ConfigResourceType.BROKER:
             if name:
-                check_is_node(name, broker.node_id)
+                node_id = broker.node_id
+                check_is_node(name, node_id, f"Unexpected broker id, expected {node_id}, but received {name}")
             if isinstance(resource, IncrementalResource):
                 _check_operations(resource)
             current = broker.dynamic if name else broker.dynamic_default
             _check_broker(name, _proposed(resource, current), current, broker)
-        elif kind == ResourceType.BROKER_LOGGER and isinstance(resource, IncrementalResource):
+        elif kind == ConfigResourceType.BROKER_LOGGER and isinstance(resource, IncrementalResource):
             loggers.check(resource, broker.node_id)
-        elif kind not in (ResourceType.TOPIC, ResourceType.CLIENT_METRICS, ResourceType.GROUP):
+        elif kind not in (
+            ConfigResourceType.TOPIC,
+            ConfigResourceType.CLIENT_METRICS,
+            ConfigResourceType.GROUP,
+        ):
             raise InvalidRequestError(f"Unknown resource type {kind}")
     except BrokerError as error:
         return error
@@ -112,7 +117,8 @@ def _check_form(resource: Resource | IncrementalResource) -> None:
     nulls = [
         config.name
         for config in resource.configs
-        if config.value is None and getattr(config, "config_operation", Operation.SET) != Operation.DELETE
+        if config.value is None
+        and getattr(config, "config_operation", ConfigOperation.SET) != ConfigOperation.DELETE
     ]
     if nulls:
         raise InvalidRequestError(f"Null value not supported for : {', '.join(nulls)}")
@@ -128,7 +134,7 @@ def _checked(
     _check_form(resource)
     kind, name = resource.resource_type, resource.resource_name
     changed = _proposed(_as_controllers_see(resource), current)
-    if kind == ResourceType.BROKER and _MIN_ISR in elr_bound:
+    if kind == ConfigResourceType.BROKER and _MIN_ISR in elr_bound:
         _check_min_isr(name, changed)
     if any(len(text) > _MAX_VALUE_LENGTH for text in changed.values()):
         raise InvalidConfigError(
@@ -137,13 +143,13 @@ def _checked(
         )
     check_name(kind, name)
     match kind:
-        case ResourceType.TOPIC:
+        case ConfigResourceType.TOPIC:
             validate_topic(changed, broker, current)
-        case ResourceType.BROKER:
+        case ConfigResourceType.BROKER:
             _check_broker(name, changed, current, broker)
-        case ResourceType.CLIENT_METRICS:
+        case ConfigResourceType.CLIENT_METRICS:
             validate_client_metrics(changed)
-        case ResourceType.GROUP:
+        case ConfigResourceType.GROUP:
             validate_group(changed, broker)
     return changed
 
@@ -190,16 +196,16 @@ def _apply(resource: IncrementalResource, current: Overrides) -> dict[str, str]:
     for config in resource.configs:
         value = config.value or ""
         match config.config_operation:
-            case Operation.SET:
+            case ConfigOperation.SET:
                 changed[config.name] = value
-            case Operation.DELETE:
+            case ConfigOperation.DELETE:
                 changed.pop(config.name, None)
-            case Operation.APPEND:
-                parts = _parts(resource, config.name, Operation.APPEND, changed)
+            case ConfigOperation.APPEND:
+                parts = _parts(resource, config.name, ConfigOperation.APPEND, changed)
                 parts += [part for part in dict.fromkeys(_split(value)) if part not in parts]
                 changed[config.name] = ",".join(parts)
-            case Operation.SUBTRACT:
-                parts = _parts(resource, config.name, Operation.SUBTRACT, changed)
+            case ConfigOperation.SUBTRACT:
+                parts = _parts(resource, config.name, ConfigOperation.SUBTRACT, changed)
                 removed = _split(value)
                 changed[config.name] = ",".join(part for part in parts if part not in removed)
             case _:
@@ -207,7 +213,9 @@ def _apply(resource: IncrementalResource, current: Overrides) -> dict[str, str]:
     return changed
 
 
-def _parts(resource: IncrementalResource, name: str, operation: Operation, current: Overrides) -> list[str]:
+def _parts(
+    resource: IncrementalResource, name: str, operation: ConfigOperation, current: Overrides
+) -> list[str]:
     """The elements of a list so far; its default counts while nothing is set."""
     definition = _definition(resource.resource_type, name)
     if definition is None or definition.type is not ConfigType.LIST:
@@ -218,9 +226,9 @@ def _parts(resource: IncrementalResource, name: str, operation: Operation, curre
 
 def _definition(kind: int, name: str) -> Definition | None:
     match kind:
-        case ResourceType.TOPIC:
+        case ConfigResourceType.TOPIC:
             return TOPIC.get(name)
-        case ResourceType.BROKER:
+        case ConfigResourceType.BROKER:
             # Not those under the name of a listener, nor those that exist only while a broker runs.
             return BROKER.get(name) if name not in _ONLY_DYNAMIC else None
         case _:
@@ -228,8 +236,8 @@ def _definition(kind: int, name: str) -> Definition | None:
             return None
 
 
-def _no_list(kind: int, name: str, operation: Operation, *, is_known: bool) -> InvalidConfigError:
-    if kind != ResourceType.BROKER:
+def _no_list(kind: int, name: str, operation: ConfigOperation, *, is_known: bool) -> InvalidConfigError:
+    if kind != ConfigResourceType.BROKER:
         return InvalidConfigError(f"Can't {operation.name} to key {name} because its type is not LIST.")
     if not is_known:
         return InvalidConfigError(f"Unknown config name: {name}")

@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 from ottla.broker.configs import values
 from ottla.broker.configs.broker_rules import check_rules
 from ottla.broker.configs.definitions import Definition, Overrides, Synonym
-from ottla.broker.configs.resources import ConfigSource
 from ottla.broker.configs.tables import BROKER, GROUP, TOPIC
 from ottla.broker.configs.values import ConfigError
+from ottla.wire.resources import ConfigSource
 
 _LISTENER: Final = re.compile(r"listener\.name\.[^.]*\.(.+)")
 # Of these there is one per listener and SASL mechanism: listener.name.{listener}.{mechanism}.{config}.
@@ -104,9 +104,9 @@ class BrokerConfigs:
     def layers(self) -> tuple[tuple[ConfigSource, Overrides], ...]:
         """All that has been set, the most specific first."""
         return (
-            (ConfigSource.DYNAMIC_BROKER_CONFIG, self.dynamic),
-            (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, self.dynamic_default),
-            (ConfigSource.STATIC_BROKER_CONFIG, self.static),
+            (ConfigSource.DYNAMIC_BROKER, self.dynamic),
+            (ConfigSource.DYNAMIC_DEFAULT_BROKER, self.dynamic_default),
+            (ConfigSource.STATIC_BROKER, self.static),
         )
 
     def synonyms(self, name: str) -> list[Found]:
@@ -126,7 +126,7 @@ class BrokerConfigs:
         for each in names:
             default = BROKER[each].default if each in BROKER else None
             if default is not None:
-                found.append(Found(each, default, ConfigSource.DEFAULT_CONFIG))
+                found.append(Found(each, default, ConfigSource.DEFAULT))
         return list(dropwhile(lambda one: one.name != name, found))
 
     def _resolve(self, name: str) -> Any:

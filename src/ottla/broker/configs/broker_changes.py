@@ -10,16 +10,16 @@ from typing import Final
 
 from ottla.broker.configs import values
 from ottla.broker.configs.broker import BrokerConfigs, base_name, definition_of, is_for_listener
-from ottla.broker.configs.broker_rules import check_rules
-from ottla.broker.configs.broker_texts import (
+from ottla.broker.configs.broker_rules import (
     check_class,
     check_connection_limits,
+    check_rules,
     foreign_reporters,
 )
 from ottla.broker.configs.definitions import Overrides, UpdateMode
-from ottla.broker.configs.hash_order import hash_order
-from ottla.broker.configs.tables import BROKER, TOPIC
-from ottla.broker.configs.topic import check_local_retention
+from ottla.broker.configs.names import hash_order
+from ottla.broker.configs.tables import BROKER
+from ottla.broker.configs.topic import check_local_retention, value_of_broker
 from ottla.broker.configs.values import ConfigError
 
 # In the order in which Kafka asks whether they can follow.
@@ -113,7 +113,7 @@ def _check_transition(old: BrokerConfigs, new: BrokerConfigs, updated: Sequence[
     for name in _THREAD_POOLS:
         _check_pool(name, old, new)
     _check_cleaner_threads(old.value("log.cleaner.threads"), new.value("log.cleaner.threads"))
-    retention_ms = max(new.first_value(TOPIC["retention.ms"].synonyms), -1)
+    retention_ms = value_of_broker("retention.ms", new)
     check_local_retention(new.value("log.local.retention.ms"), retention_ms, "ms", "log.")
     retention_bytes = new.value("log.retention.bytes")
     check_local_retention(new.value("log.local.retention.bytes"), retention_bytes, "bytes", "log.")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla.broker.configs.definitions import Overrides
-from ottla.broker.configs.hash_order import hash_order
+from ottla.broker.configs.names import hash_order
 from ottla.broker.configs.tables import CLIENT_METRICS
 from ottla.broker.configs.values import ConfigError
 from ottla.errors import InvalidConfigError, InvalidRequestError

@@ -15,11 +15,12 @@ from ottla.broker.configs.broker import BrokerConfigs, Found, definition_of
 from ottla.broker.configs.definitions import ConfigType, Definition, Overrides, UpdateMode
 from ottla.broker.configs.group import GroupConfigs
 from ottla.broker.configs.loggers import BrokerLoggers
-from ottla.broker.configs.resources import ConfigSource, ResourceType, check_topic_name, node_id_of
+from ottla.broker.configs.names import check_is_node, check_topic_name
 from ottla.broker.configs.tables import BROKER, CLIENT_METRICS, GROUP, TOPIC, ConfigTable
 from ottla.broker.configs.topic import TopicConfigs
 from ottla.errors import BrokerError, InvalidRequestError, UnknownTopicOrPartitionError
 from ottla.wire.messages import CreateTopicsResponse, DescribeConfigsRequest, DescribeConfigsResponse
+from ottla.wire.resources import ConfigResourceType, ConfigSource
 
 Entry: TypeAlias = DescribeConfigsResponse.DescribeConfigsResourceResult
 Result: TypeAlias = DescribeConfigsResponse.DescribeConfigsResult
@@ -91,7 +92,7 @@ def describe_topic(topic: TopicConfigs, wanted: Wanted = EVERYTHING) -> list[Ent
         value = values.to_text(topic.value(name))
         found = topic.broker.synonyms(definition.synonyms[0].name) if definition.synonyms else []
         if name in topic.overrides:
-            found.insert(0, Found(name, value, ConfigSource.DYNAMIC_TOPIC_CONFIG))
+            found.insert(0, Found(name, value, ConfigSource.TOPIC))
         entries.append(_entry(name, definition, value, found, wanted))
     return entries
 
@@ -110,7 +111,7 @@ def describe_broker_defaults(broker: BrokerConfigs, wanted: Wanted = EVERYTHING)
     entries = []
     for name in wanted.of(broker.dynamic_default):
         text = broker.dynamic_default[name]
-        found = [Found(name, text, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)]
+        found = [Found(name, text, ConfigSource.DYNAMIC_DEFAULT_BROKER)]
         entries.append(_broker_entry(name, text, found, wanted))
     return entries
 
@@ -124,9 +125,9 @@ def describe_group(group: GroupConfigs, wanted: Wanted = EVERYTHING) -> list[Ent
         if definition.synonyms:
             found = group.broker.synonyms(definition.synonyms[0].name)
         else:
-            found = [Found(name, definition.default, ConfigSource.DEFAULT_CONFIG)]
+            found = [Found(name, definition.default, ConfigSource.DEFAULT)]
         if name in group.overrides:
-            found.insert(0, Found(name, value, ConfigSource.GROUP_CONFIG))
+            found.insert(0, Found(name, value, ConfigSource.GROUP))
         entries.append(_entry(name, definition, value, found, wanted))
     return entries
 
@@ -140,14 +141,14 @@ def describe_client_metrics(overrides: Overrides, wanted: Wanted = EVERYTHING) -
         value = definition.default
         if name in overrides:
             value = values.to_text(CLIENT_METRICS.parse(name, overrides[name]))
-            found = [Found(name, value, ConfigSource.CLIENT_METRICS_CONFIG)]
+            found = [Found(name, value, ConfigSource.CLIENT_METRICS)]
         entries.append(_entry(name, definition, value, found, wanted))
     return entries
 
 
 def describe_loggers(loggers: BrokerLoggers, wanted: Wanted = EVERYTHING) -> list[Entry]:
     levels = loggers.levels()
-    source = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
+    source = ConfigSource.DYNAMIC_BROKER_LOGGER
     return [
         Entry(name=name, value=levels[name], config_source=source, documentation="")
         for name in wanted.of(levels)
@@ -163,27 +164,27 @@ def describe_created(overrides: Overrides, broker: BrokerConfigs) -> list[Create
 
 def _entries(kind: int, name: str, wanted: Wanted, sources: Sources) -> list[Entry]:
     match kind:
-        case ResourceType.TOPIC:
+        case ConfigResourceType.TOPIC:
             check_topic_name(name)
             topic = sources.topic_configs_or_none(name)
             if topic is None:
                 raise UnknownTopicOrPartitionError(topic=name)
             return describe_topic(topic, wanted)
-        case ResourceType.BROKER:
+        case ConfigResourceType.BROKER:
             if not name:
                 return describe_broker_defaults(sources.config, wanted)
             _check_is_broker(name, sources.config.node_id, "or empty string, but")
             return describe_broker(sources.config, wanted)
-        case ResourceType.BROKER_LOGGER:
+        case ConfigResourceType.BROKER_LOGGER:
             if not name:
                 raise InvalidRequestError("Broker id must not be empty")
             _check_is_broker(name, sources.config.node_id, "but")
             return describe_loggers(sources.loggers, wanted)
-        case ResourceType.CLIENT_METRICS:
+        case ConfigResourceType.CLIENT_METRICS:
             if not name:
                 raise InvalidRequestError("Client metrics subscription name must not be empty")
             return describe_client_metrics(sources.config_overrides(kind, name), wanted)
-        case ResourceType.GROUP:
+        case ConfigResourceType.GROUP:
             if not name:
                 raise InvalidRequestError("Group name must not be empty")
             return describe_group(GroupConfigs(sources.config_overrides(kind, name), sources.config), wanted)
@@ -192,11 +193,8 @@ def _entries(kind: int, name: str, wanted: Wanted, sources: Sources) -> list[Ent
 
 
 def _check_is_broker(name: str, node_id: int, received: str) -> None:
-    named = node_id_of(name)
-    if named is None:
-        raise InvalidRequestError(f"Broker id must be an integer, but it is: {name}")
-    if named != node_id:
-        raise InvalidRequestError(f"Unexpected broker id, expected {node_id} {received} received {name}")
+    otherwise = f"Unexpected broker id, expected {node_id} {received} received {name}"
+    check_is_node(name, node_id, otherwise, subject="Broker")
 
 
 def _listed(table: ConfigTable, overridden: Iterable[str]) -> dict[str, None]:
@@ -215,7 +213,7 @@ def _entry(
 ) -> Entry:
     # What nobody knows may be the secret of a plugin.
     sensitive = definition is None or definition.is_sensitive
-    source = found[0].source if found else ConfigSource.DEFAULT_CONFIG
+    source = found[0].source if found else ConfigSource.DEFAULT
     synonyms = found if wanted.synonyms else ()
     return Entry(
         name=name,
@@ -232,7 +230,7 @@ def _entry(
 
 def _created_entry(definition: Definition, overrides: Overrides, broker: BrokerConfigs) -> CreatedEntry:
     name = definition.name
-    value, source = overrides.get(name), ConfigSource.DYNAMIC_TOPIC_CONFIG
+    value, source = overrides.get(name), ConfigSource.TOPIC
     if value is None:
         value, source = _inherited(definition, broker)
     return CreatedEntry(name=name, value=value, config_source=source)
@@ -244,4 +242,4 @@ def _inherited(definition: Definition, broker: BrokerConfigs) -> tuple[str | Non
             text = layer.get(synonym.name)
             if text is not None:
                 return text if synonym.scale == 1 else str(int(text) * synonym.scale), source
-    return definition.default, ConfigSource.DEFAULT_CONFIG
+    return definition.default, ConfigSource.DEFAULT

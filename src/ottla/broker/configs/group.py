@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ottla.broker.configs.broker import BrokerConfigs
 from ottla.broker.configs.definitions import Overrides
-from ottla.broker.configs.hash_order import hash_order
+from ottla.broker.configs.names import hash_order
 from ottla.broker.configs.tables import GROUP
 from ottla.broker.configs.values import ConfigError
 from ottla.errors import InvalidConfigError

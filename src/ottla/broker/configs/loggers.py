@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from ottla.broker.configs.resources import Operation, node_id_of
+from ottla.broker.configs.names import check_is_node
 from ottla.errors import InvalidConfigError, InvalidRequestError, UnknownServerError
 from ottla.wire.messages import IncrementalAlterConfigsRequest
+from ottla.wire.resources import ConfigOperation
 
 ROOT: Final = "root"
 _LEVELS: Final = ("DEBUG", "ERROR", "FATAL", "INFO", "TRACE", "WARN")
@@ -30,37 +31,32 @@ class BrokerLoggers:
 
     def check(self, resource: IncrementalAlterConfigsRequest.AlterConfigsResource, node_id: int) -> None:
         """Raises the BrokerError that Kafka answers for such a change."""
-        named = node_id_of(resource.resource_name)
-        if named is None:
-            raise InvalidRequestError(f"Node id must be an integer, but it is: {resource.resource_name}")
-        if named != node_id:
-            raise InvalidRequestError(
-                f"Unexpected node id. Expected {node_id}, but received {resource.resource_name}"
-            )
+        name = resource.resource_name
+        check_is_node(name, node_id, f"Unexpected node id. Expected {node_id}, but received {name}")
         for config in resource.configs:
             self._check_one(config.name, config.config_operation, config.value)
 
     def apply(self, resource: IncrementalAlterConfigsRequest.AlterConfigsResource) -> None:
         """Makes a change that has been checked."""
         for config in resource.configs:
-            is_set = config.config_operation == Operation.SET
+            is_set = config.config_operation == ConfigOperation.SET
             self._levels[config.name] = config.value if is_set else None
 
     def _check_one(self, name: str, operation: int, level: str | None) -> None:
         match operation:
-            case Operation.SET:
+            case ConfigOperation.SET:
                 self._check_exists(name)
                 if level not in _LEVELS:
                     raise InvalidConfigError(
                         f"Cannot set the log level of {name} to {level} as it is not a supported log level. "
                         f"Valid log levels are {', '.join(_LEVELS)}"
                     )
-            case Operation.DELETE:
+            case ConfigOperation.DELETE:
                 self._check_exists(name)
                 if name == ROOT:
                     raise InvalidRequestError("Removing the log level of the root logger is not allowed")
-            case Operation.APPEND | Operation.SUBTRACT:
-                what = Operation(operation).name
+            case ConfigOperation.APPEND | ConfigOperation.SUBTRACT:
+                what = ConfigOperation(operation).name
                 raise InvalidRequestError(f"{what} operation is not allowed for the BROKER_LOGGER resource")
             case _:
                 raise UnknownServerError  # as in Kafka, which does not expect it

@@ -1,6 +1,7 @@
 """What holds for one topic: its own configs, and its broker's for the rest.
 
-Describing is in describe.py, altering in alter.py; here are the values and the rules between them.
+Describing is in describe.py, altering in alter.py; here are the values, the rules between them, and what of them the
+topic's logs honour.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from typing import Any
 
 from ottla.broker.configs.broker import BrokerConfigs
 from ottla.broker.configs.definitions import Overrides
-from ottla.broker.configs.hash_order import hash_order
+from ottla.broker.configs.names import hash_order
 from ottla.broker.configs.tables import TOPIC
 from ottla.broker.configs.values import ConfigError, invalid
+from ottla.broker.log.config import LogConfig
 from ottla.errors import InvalidConfigError
 
 
@@ -43,11 +45,15 @@ class TopicConfigs:
         text = self.overrides.get(name)
         if text is not None:
             return TOPIC.parse(name, text)
-        value = self.broker.first_value(TOPIC[name].synonyms)
-        if value is None:
-            return TOPIC.default(name)
-        # Whatever a broker's negative retention is, it means forever.
-        return max(value, -1) if name == "retention.ms" else value
+        value = value_of_broker(name, self.broker)
+        return TOPIC.default(name) if value is None else value
+
+
+def value_of_broker(name: str, broker: BrokerConfigs) -> Any:
+    """What the broker has set for all topics, in the topic's unit; None where it has no such config."""
+    value = broker.first_value(TOPIC[name].synonyms)
+    # Whatever a broker's negative retention is, it means forever.
+    return max(value, -1) if name == "retention.ms" else value
 
 
 def log_settings(topic: TopicConfigs) -> dict[str, Any]:
@@ -61,6 +67,18 @@ def log_settings(topic: TopicConfigs) -> dict[str, Any]:
         settings["segment.bytes"] = internal_segment_bytes
     settings["producer.id.expiration.ms"] = topic.broker.value("producer.id.expiration.ms")
     return settings
+
+
+def log_config(topic: TopicConfigs) -> LogConfig:
+    """The settings of the logs of one topic, as its broker sees them."""
+    settings = log_settings(topic)
+    policies = settings["cleanup.policy"]
+    same_name = {
+        name: settings[name.replace("_", ".")]
+        for name in LogConfig.__dataclass_fields__
+        if name not in ("compact", "delete")
+    }
+    return LogConfig(compact="compact" in policies, delete="delete" in policies, **same_name)
 
 
 def validate_topic(

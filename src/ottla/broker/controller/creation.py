@@ -10,7 +10,6 @@ from typing import Final
 from ottla.broker.controller import placement
 from ottla.broker.controller.assignment import check_any_active, check_assignment, new_partition
 from ottla.broker.controller.decision import MAX_RECORDS, Context, Decision, check_time
-from ottla.broker.metadata.image import TOPIC_RESOURCE
 from ottla.broker.metadata.names import METADATA_TOPIC, unified, why_invalid
 from ottla.broker.metadata.records import Config, MetadataRecord, Partition, Topic
 from ottla.errors import (
@@ -26,6 +25,7 @@ from ottla.errors import (
 )
 from ottla.wire import Uuid
 from ottla.wire.messages import CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.resources import ConfigResourceType
 
 _MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 _DESCRIBES_SINCE: Final = 5
@@ -38,7 +38,10 @@ class _NewTopic:
     partitions: Sequence[Partition]
 
     def records(self) -> list[MetadataRecord]:
-        configs = [Config(TOPIC_RESOURCE, self.topic.name, *override) for override in self.overrides.items()]
+        configs = [
+            Config(ConfigResourceType.TOPIC, self.topic.name, *override)
+            for override in self.overrides.items()
+        ]
         return [self.topic, *configs, *self.partitions]
 
 

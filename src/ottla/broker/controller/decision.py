@@ -11,10 +11,11 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from ottla.broker.controller.placement import Random
 from ottla.broker.controller.sessions import BrokerSessions
-from ottla.broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
+from ottla.broker.metadata.image import MetadataImage
 from ottla.broker.metadata.records import MetadataRecord
 from ottla.errors import RequestTimedOutError, StaleBrokerEpochError
 from ottla.wire.messages import AlterConfigsRequest, CreateTopicsResponse, IncrementalAlterConfigsRequest
+from ottla.wire.resources import ConfigResourceType
 
 CONTROLLER_ID: Final = 3000
 """Apart from every broker's id, as in a KRaft cluster whose controllers are nodes of their own."""
@@ -92,9 +93,9 @@ class Context:
             )
 
     def topic_config(self, topic: str, name: str) -> Any:
-        overrides = self.image.config_overrides(TOPIC_RESOURCE, topic)
+        overrides = self.image.config_overrides(ConfigResourceType.TOPIC, topic)
         return self.configs.topic_value(name, overrides, self.config_defaults)
 
     @property
     def config_defaults(self) -> Mapping[str, str]:
-        return self.image.config_overrides(BROKER_RESOURCE, "")
+        return self.image.config_overrides(ConfigResourceType.BROKER, "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.broker.configs.hash_order import hash_order
+from ottla.broker.configs.names import hash_order
 from ottla.broker.controller.decision import CONTROLLER_ID, Context, Decision
 from ottla.broker.metadata.records import FeatureLevel
 from ottla.errors import BrokerError, InvalidUpdateVersionError

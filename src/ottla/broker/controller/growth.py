@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ottla.broker.configs.hash_order import hash_order
+from ottla.broker.configs.names import hash_order
 from ottla.broker.controller import placement
 from ottla.broker.controller.assignment import check_any_active, check_assignment, new_partition
 from ottla.broker.controller.decision import MAX_RECORDS, Context, Decision, check_time

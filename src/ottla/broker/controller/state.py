@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.broker.controller import (
     brokers,
-    config_changes,
+    configs,
     creation,
     deletion,
     features,
@@ -28,7 +28,7 @@ from ottla.broker.controller.decision import ConfigRules, Context, Decision
 from ottla.broker.controller.placement import Random
 from ottla.broker.controller.sessions import BrokerSessions
 from ottla.broker.metadata.delta import Delta
-from ottla.broker.metadata.image import BROKER_RESOURCE, MetadataImage
+from ottla.broker.metadata.image import MetadataImage
 from ottla.broker.metadata.records import Config, FeatureLevel, MetadataRecord
 from ottla.wire.messages import (
     AllocateProducerIdsRequest,
@@ -60,6 +60,7 @@ from ottla.wire.messages import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+from ottla.wire.resources import ConfigResourceType
 
 
 class ControllerState:
@@ -92,7 +93,7 @@ class ControllerState:
         """
         features = [FeatureLevel(name, highest) for name, (_, highest) in self.supported_features.items()]
         smallest = str(self._context.configs.value("min.insync.replicas"))
-        return [*features, Config(BROKER_RESOURCE, "", "min.insync.replicas", smallest)]
+        return [*features, Config(ConfigResourceType.BROKER, "", "min.insync.replicas", smallest)]
 
     # Brokers
 
@@ -172,12 +173,12 @@ class ControllerState:
     # The rest
 
     def alter_configs(self, request: AlterConfigsRequest) -> Decision[AlterConfigsResponse]:
-        return config_changes.alter_configs(self._context, request)
+        return configs.alter_configs(self._context, request)
 
     def incremental_alter_configs(
         self, request: IncrementalAlterConfigsRequest
     ) -> Decision[IncrementalAlterConfigsResponse]:
-        return config_changes.incremental_alter_configs(self._context, request)
+        return configs.incremental_alter_configs(self._context, request)
 
     def allocate_producer_ids(
         self, request: AllocateProducerIdsRequest

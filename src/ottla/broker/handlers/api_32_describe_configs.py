@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.configs import ResourceType, describe
+from ottla.broker.configs import describe
 from ottla.broker.handlers import handles
 from ottla.broker.server.error_messages import sentence
 from ottla.errors import BrokerError, InvalidRequestError
 from ottla.wire.messages import DescribeConfigsRequest, DescribeConfigsResponse
+from ottla.wire.resources import ConfigResourceType
 
 if TYPE_CHECKING:
     from ottla.broker.cluster.node import Node
     from ottla.broker.configs import Overrides, TopicConfigs
     from ottla.broker.server.dispatch import Call
 
-_KINDS: Final = tuple(ResourceType)
+_KINDS: Final = tuple(ConfigResourceType)
 
 
 def _refuse(request: DescribeConfigsRequest, error: BrokerError) -> DescribeConfigsResponse:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.configs import ResourceType, preprocess
+from ottla.broker.configs import preprocess
 from ottla.broker.handlers import handles
 from ottla.broker.handlers.api_33_alter_configs import fill_in
 from ottla.broker.server.refusals import refuse_incremental_alter_configs
 from ottla.wire.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from ottla.wire.resources import ConfigResourceType
 
 if TYPE_CHECKING:
     from ottla.broker.cluster.node import Node
@@ -32,7 +33,7 @@ async def incremental_alter_configs(
         answer.responses.append(result)
         if error is not None:
             result.error_code, result.error_message = error.code, error.message
-        elif resource.resource_type != ResourceType.BROKER_LOGGER:
+        elif resource.resource_type != ConfigResourceType.BROKER_LOGGER:
             good.append(resource)
         elif not request.validate_only:
             node.loggers.apply(resource)

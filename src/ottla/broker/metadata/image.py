@@ -31,10 +31,7 @@ from ottla.broker.metadata.records import (
     UnregisterBroker,
 )
 from ottla.wire import Uuid
-
-# Of ConfigResource.Type.
-TOPIC_RESOURCE: Final = 2
-BROKER_RESOURCE: Final = 4
+from ottla.wire.resources import ConfigResourceType
 
 _NO_CONFIGS: Final[Mapping[str, str]] = {}
 
@@ -176,7 +173,7 @@ class MetadataImage:
                 delta.features[record.name] = None
 
     def config_overrides(self, resource_type: int, resource_name: str) -> Mapping[str, str]:
-        """What has been set for one resource, as text; resource "" of BROKER_RESOURCE is every broker's default."""
+        """What has been set for one resource, as text; the broker "" stands for every broker's default."""
         return self.configs.get((resource_type, resource_name), _NO_CONFIGS)
 
     def partition(self, topic: str, index: int) -> PartitionImage | None:
@@ -213,8 +210,8 @@ class MetadataImage:
     def _remove_topic(self, record: RemoveTopic, delta: Delta) -> None:
         topic = self.topics_by_id.pop(record.topic_id)
         del self.topics[topic.name]
-        if self.configs.pop((TOPIC_RESOURCE, topic.name), None) is not None:
-            delta.configs[TOPIC_RESOURCE, topic.name] = None
+        if self.configs.pop((ConfigResourceType.TOPIC, topic.name), None) is not None:
+            delta.configs[ConfigResourceType.TOPIC, topic.name] = None
         for index, partition in topic.partitions.items():
             delta.note_partition(topic.name, topic.id, index, partition, None)
         delta.note_removal(topic.id, topic.name)

@@ -11,7 +11,6 @@ from ottla.client.admin.results import (
     BrokerDescription,
     ClusterDescription,
     ConfigEntry,
-    ConfigSource,
     ConfigSynonym,
     CreatedTopic,
     Features,
@@ -26,6 +25,7 @@ from ottla.client.admin.results import (
     TopicDescription,
     VersionRange,
 )
+from ottla.wire.resources import ConfigSource
 
 __all__ = [
     "AsyncAdmin",

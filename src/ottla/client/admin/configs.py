@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from enum import IntEnum
 from typing import Final
 
 from ottla.client.admin.base import Subject
-from ottla.client.admin.results import ConfigEntry, ConfigSource, ConfigSynonym
+from ottla.client.admin.results import ConfigEntry, ConfigSynonym
 from ottla.errors import raise_for_code
 from ottla.wire.messages import (
     DescribeConfigsRequest,
@@ -15,17 +14,8 @@ from ottla.wire.messages import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from ottla.wire.resources import ConfigOperation, ConfigResourceType, ConfigSource
 
-
-class _Kind(IntEnum):
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
-
-
-_SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 _OLD_SOURCE: Final = -1
 """Version 0 says only whether a value is the default."""
 
@@ -93,10 +83,10 @@ class ConfigsAdmin(Subject):
         """
         kind, name = _resource(topic, broker, broker_defaults, broker_logger, group, client_metrics)
         changes = [
-            *_changes(_SET, set or {}),
-            *_changes(_DELETE, dict.fromkeys(delete)),
-            *_changes(_APPEND, append or {}),
-            *_changes(_SUBTRACT, subtract or {}),
+            *_changes(ConfigOperation.SET, set or {}),
+            *_changes(ConfigOperation.DELETE, dict.fromkeys(delete)),
+            *_changes(ConfigOperation.APPEND, append or {}),
+            *_changes(ConfigOperation.SUBTRACT, subtract or {}),
         ]
         resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
             resource_type=kind, resource_name=name, configs=changes
@@ -125,16 +115,16 @@ def _resource(
     broker_logger: int | None,
     group: str | None,
     client_metrics: str | None,
-) -> tuple[_Kind, str]:
+) -> tuple[ConfigResourceType, str]:
     given = [
         (kind, str(name))
         for kind, name in (
-            (_Kind.TOPIC, topic),
-            (_Kind.BROKER, broker),
-            (_Kind.BROKER, "" if broker_defaults else None),
-            (_Kind.BROKER_LOGGER, broker_logger),
-            (_Kind.GROUP, group),
-            (_Kind.CLIENT_METRICS, client_metrics),
+            (ConfigResourceType.TOPIC, topic),
+            (ConfigResourceType.BROKER, broker),
+            (ConfigResourceType.BROKER, "" if broker_defaults else None),
+            (ConfigResourceType.BROKER_LOGGER, broker_logger),
+            (ConfigResourceType.GROUP, group),
+            (ConfigResourceType.CLIENT_METRICS, client_metrics),
         )
         if name is not None
     ]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Literal, TypeVar
 
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import KafkaError
 from ottla.wire import Uuid
+from ottla.wire.resources import ConfigSource
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -105,24 +105,6 @@ class TopicDescription:
 
 
 # Configs
-
-
-class ConfigSource(IntEnum):
-    """Where the value of a config comes from."""
-
-    UNKNOWN = 0
-    TOPIC = 1
-    DYNAMIC_BROKER = 2
-    DYNAMIC_DEFAULT_BROKER = 3
-    STATIC_BROKER = 4
-    DEFAULT = 5
-    DYNAMIC_BROKER_LOGGER = 6
-    CLIENT_METRICS = 7
-    GROUP = 8
-
-    @classmethod
-    def _missing_(cls, value: object) -> ConfigSource:
-        return cls.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

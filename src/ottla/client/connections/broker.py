@@ -42,7 +42,7 @@ _LONG: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class BrokerContext:
     """What all brokers of a client share."""
 
     config: ClientConfig
@@ -68,7 +68,7 @@ class _Attempt:
 class Broker:
     """A broker by its id; bootstrap servers, whose ids are not known, have negative ones."""
 
-    def __init__(self, node_id: int, host: str, port: int, rack: str | None, shared: Surroundings) -> None:
+    def __init__(self, node_id: int, host: str, port: int, rack: str | None, shared: BrokerContext) -> None:
         self.node_id = node_id
         self.host = host
         self.port = port

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
-from ottla.client.connections.broker import Broker, Surroundings
+from ottla.client.connections.broker import Broker, BrokerContext
 from ottla.client.connections.purposes import Purpose
 from ottla.client.tasks import Tasks
 from ottla.config import ClientConfig
@@ -52,7 +52,7 @@ class Brokers:
     """The brokers of one client."""
 
     def __init__(self, config: ClientConfig, runtime: Runtime, hooks: Hooks, tasks: Tasks) -> None:
-        self._shared = Surroundings(config, runtime, hooks, tasks)
+        self._shared = BrokerContext(config, runtime, hooks, tasks)
         self._random = runtime.random
         self._seeds = {
             -1 - position: Broker(-1 - position, address.host, address.port, None, self._shared)

@@ -23,9 +23,9 @@ from ottla.errors import (
     UnknownTopicOrPartitionError,
     from_code,
 )
+from ottla.wire.resources import ConfigResourceType
 
-_BROKER_RESOURCES: Final = (4, 8)
-"""Configs and loggers of one broker."""
+_BROKER_RESOURCES: Final = (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER)
 
 _COORDINATORS: Final = {
     Destination.GROUP: CoordinatorType.GROUP,

@@ -1,14 +1,18 @@
-"""Changing configs of resources that are there. What they may be called and set to is for the ConfigRules to say."""
+"""The configs of the cluster: what the controller knows about them, and how it changes those of a resource.
+
+What a config may be called and set to is for the ConfigRules of decision.py to say; ControllerRules are Kafka's.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from ottla.broker.configs.resources import node_id_of
+from ottla.broker import configs
+from ottla.broker.configs import BrokerConfigs, TopicConfigs
+from ottla.broker.configs.names import node_id_of
 from ottla.broker.controller.decision import Context, Decision
-from ottla.broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from ottla.broker.metadata.records import Config
 from ottla.errors import (
     BrokerError,
@@ -20,15 +24,51 @@ from ottla.errors import (
 from ottla.wire.messages import (
     AlterConfigsRequest,
     AlterConfigsResponse,
+    CreateTopicsResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from ottla.wire.resources import ConfigResourceType
 
 ResourceT = TypeVar(
     "ResourceT",
     AlterConfigsRequest.AlterConfigsResource,
     IncrementalAlterConfigsRequest.AlterConfigsResource,
 )
+
+
+class ControllerRules:
+    """Kafka's configs, on top of what the cluster was started with; the protocol says what each is for."""
+
+    def __init__(self, broker: BrokerConfigs) -> None:
+        self._broker = broker
+
+    def value(self, name: str) -> Any:
+        return self._broker.value(name)
+
+    def topic_value(self, name: str, overrides: Mapping[str, str], defaults: Mapping[str, str]) -> Any:
+        return TopicConfigs(overrides, self._with(defaults)).value(name)
+
+    def validate_topic(self, overrides: Mapping[str, str]) -> None:
+        configs.validate_topic(overrides, self._broker)
+
+    def describe_topic(
+        self, overrides: Mapping[str, str], defaults: Mapping[str, str]
+    ) -> list[CreateTopicsResponse.CreatableTopicConfigs]:
+        return configs.describe_created(overrides, self._with(defaults))
+
+    def alter(
+        self, resource: AlterConfigsRequest.AlterConfigsResource, current: Mapping[str, str]
+    ) -> Mapping[str, str]:
+        return configs.alter(resource, current, self._broker, elr=True)
+
+    def incremental_alter(
+        self, resource: IncrementalAlterConfigsRequest.AlterConfigsResource, current: Mapping[str, str]
+    ) -> Mapping[str, str]:
+        return configs.incremental_alter(resource, current, self._broker, elr=True)
+
+    def _with(self, defaults: Mapping[str, str]) -> BrokerConfigs:
+        return self._broker.with_dynamic({}, defaults)
 
 
 def alter_configs(context: Context, request: AlterConfigsRequest) -> Decision[AlterConfigsResponse]:
@@ -90,10 +130,10 @@ def _alter(
 
 def _check_exists(context: Context, resource_type: int, name: str) -> None:
     """After everything else: a bad value for a topic that is not there is told as a bad value."""
-    if resource_type == TOPIC_RESOURCE and name not in context.image.topics:
+    if resource_type == ConfigResourceType.TOPIC and name not in context.image.topics:
         raise UnknownTopicOrPartitionError(f"The topic '{name}' does not exist.")
     # The empty name stands for every broker of the cluster.
-    if resource_type == BROKER_RESOURCE and name and node_id_of(name) not in context.image.brokers:
+    if resource_type == ConfigResourceType.BROKER and name and node_id_of(name) not in context.image.brokers:
         raise BrokerIdNotRegisteredError(f"No node with id {name} found.")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.configs.hash_order import hash_order
+from ottla.broker.configs.names import hash_order
 
 NAMES = ["no.such.config", "no.such.other", "alpha", "beta", "gamma", "delta"]
 
