@@ -11,7 +11,7 @@ import pytest
 
 from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.broker.cluster.node import NodeFailedError
-from ottla.broker.controller import leadership
+from ottla.broker.controller import elections
 from ottla.broker.log.volume import Volume
 from ottla.broker.metadata import controller_channel
 from ottla.broker.metadata.log import read_records
@@ -368,10 +368,10 @@ def test_a_controller_stops_when_one_of_its_loops_fails(
                     patch.setattr(controller.state, "expire", planted)
                     cluster.clock.advance(1)
                 elif loop == "preferred leaders":
-                    patch.setattr(leadership, "preferred", planted)
+                    patch.setattr(elections, "preferred", planted)
                     cluster.clock.advance(301)
                 elif loop == "unclean leaders":
-                    patch.setattr(leadership, "unclean", planted)
+                    patch.setattr(elections, "unclean", planted)
                     cluster.clock.advance(301)
                 else:
                     patch.setattr(controller.state, "apply", planted)

@@ -1,15 +1,19 @@
-"""Brokers: registration, heartbeats, controlled shutdown, and what becomes of those that fall silent.
+"""Brokers: registration, heartbeats, sessions, controlled shutdown, and what becomes of those that fall silent.
 
 A broker registers fenced. It is unfenced by a heartbeat that shows it has read its own registration in the
 metadata log, and fenced again when its session ends or it wants to leave.
+
+Sessions are the part of the controller's state that is not in the metadata log. A session belongs to one incarnation
+of a broker and begins with its first heartbeat.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum, auto
 
-from ottla.broker.controller import leadership
+from ottla.broker.controller import elections
 from ottla.broker.controller.decision import Context, Decision
 from ottla.broker.metadata.image import BrokerImage
 from ottla.broker.metadata.records import (
@@ -35,6 +39,68 @@ from ottla.wire.messages import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
 )
+
+
+@dataclass(slots=True)
+class BrokerSession:
+    broker_epoch: int
+    last_contact: float
+    metadata_offset: int
+    shutdown_offset: int | None = None
+    """Set in a controlled shutdown: the broker may go once every other active one has read up to here."""
+
+
+class BrokerSessions:
+    """The sessions by broker id. Times are monotonic seconds."""
+
+    def __init__(self, timeout: float) -> None:
+        self.timeout = timeout
+        self._sessions: dict[int, BrokerSession] = {}
+
+    def get(self, broker_id: int) -> BrokerSession | None:
+        return self._sessions.get(broker_id)
+
+    def touch(self, broker_id: int, broker_epoch: int, metadata_offset: int, now: float) -> BrokerSession:
+        """A heartbeat has come; the session of an older incarnation gives way."""
+        session = self._sessions.get(broker_id)
+        if session is None or session.broker_epoch != broker_epoch:
+            session = self._sessions[broker_id] = BrokerSession(broker_epoch, now, metadata_offset)
+        session.last_contact = now
+        session.metadata_offset = metadata_offset
+        return session
+
+    def note_offset(self, broker_id: int, metadata_offset: int) -> None:
+        """A broker is known to have read the metadata log this far, by other means than a heartbeat."""
+        session = self._sessions.get(broker_id)
+        if session is not None:
+            session.metadata_offset = max(session.metadata_offset, metadata_offset)
+
+    def end(self, broker_id: int) -> None:
+        self._sessions.pop(broker_id, None)
+
+    def is_valid(self, broker_id: int, broker_epoch: int, now: float) -> bool:
+        session = self._sessions.get(broker_id)
+        return (
+            session is not None and session.broker_epoch == broker_epoch and not self._is_over(session, now)
+        )
+
+    def stale(self, now: float) -> list[int]:
+        """Brokers whose session is over, the one that was silent the longest first."""
+        over = [
+            (session.last_contact, id_)
+            for id_, session in self._sessions.items()
+            if self._is_over(session, now)
+        ]
+        return [broker_id for _, broker_id in sorted(over)]
+
+    @property
+    def next_expiry(self) -> float | None:
+        """When the first session will be over, unless a heartbeat comes."""
+        contacts = [session.last_contact for session in self._sessions.values()]
+        return min(contacts) + self.timeout if contacts else None
+
+    def _is_over(self, session: BrokerSession, now: float) -> bool:
+        return session.last_contact + self.timeout <= now
 
 
 class _Next(Enum):
@@ -100,7 +166,7 @@ def unregister(context: Context, request: UnregisterBrokerRequest) -> Decision[U
         error = BrokerIdNotRegisteredError(f"Broker ID {request.broker_id} is not currently registered")
         return Decision([], UnregisterBrokerResponse(error_code=error.code, error_message=error.message))
     context.sessions.end(broker.id)
-    records: list[MetadataRecord] = [*leadership.departure(context, broker.id)]
+    records: list[MetadataRecord] = [*elections.departure(context, broker.id)]
     records.append(UnregisterBroker(broker.id, broker.epoch))
     return Decision(records, UnregisterBrokerResponse())
 
@@ -124,7 +190,7 @@ def _registration(
     cleanup: list[MetadataRecord] = []
     if existing is not None and not amends:
         context.sessions.end(existing.id)
-        cleanup.extend(leadership.departure(context, existing.id))
+        cleanup.extend(elections.departure(context, existing.id))
     record = RegisterBroker(
         broker_id=request.broker_id,
         # As in KRaft the epoch is the offset that the log is at, so a later incarnation always has a higher one.
@@ -192,16 +258,16 @@ def _transition(context: Context, broker: BrokerImage, next_: _Next) -> list[Met
         if not broker.fenced:
             return []
         unfenced = BrokerChange(broker.id, broker.epoch, fenced=False)
-        return [unfenced, *leadership.arrival(context, broker.id)]
+        return [unfenced, *elections.arrival(context, broker.id)]
     if broker.in_controlled_shutdown:
         return []
     leaves = BrokerChange(broker.id, broker.epoch, in_controlled_shutdown=True)
-    return [leaves, *leadership.departure(context, broker.id)]
+    return [leaves, *elections.departure(context, broker.id)]
 
 
 def _fencing(context: Context, *brokers: BrokerImage) -> list[MetadataRecord]:
     return [
-        *leadership.departure(context, *(broker.id for broker in brokers)),
+        *elections.departure(context, *(broker.id for broker in brokers)),
         *(BrokerChange(broker.id, broker.epoch, fenced=True) for broker in brokers),
     ]
 

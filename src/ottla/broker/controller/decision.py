@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-from ottla.broker.controller.placement import Random
-from ottla.broker.controller.sessions import BrokerSessions
 from ottla.broker.metadata.image import MetadataImage
 from ottla.broker.metadata.records import MetadataRecord
 from ottla.errors import RequestTimedOutError, StaleBrokerEpochError
 from ottla.wire.messages import AlterConfigsRequest, CreateTopicsResponse, IncrementalAlterConfigsRequest
 from ottla.wire.resources import ConfigResourceType
+
+if TYPE_CHECKING:
+    from ottla.broker.controller.brokers import BrokerSessions
+    from ottla.broker.controller.placement import Random
 
 CONTROLLER_ID: Final = 3000
 """Apart from every broker's id, as in a KRaft cluster whose controllers are nodes of their own."""
@@ -28,7 +30,7 @@ ResponseT = TypeVar("ResponseT", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[ResponseT]):
-    """Records for the metadata log, in order, and the answer for whoever asked."""
+    """Records for the metadata log, in order, and the response to the request."""
 
     records: Sequence[MetadataRecord]
     response: ResponseT

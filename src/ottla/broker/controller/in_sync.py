@@ -1,6 +1,6 @@
 """AlterPartition: a leader reports who is in sync with it, and the controller makes it so, or refuses.
 
-Whoever asks has to know the partition as it is now, down to its epochs, and may only count in brokers that are
+The leader has to know the partition as it is now, down to its epochs, and may only count in brokers that are
 alive in the incarnation that the leader knows (KIP-841, KIP-903).
 """
 
@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.broker.controller import election
 from ottla.broker.controller.decision import Context, Decision
-from ottla.broker.controller.election import Election, Target
-from ottla.broker.controller.leadership import allows_unclean
+from ottla.broker.controller.elections import Election, PartitionTarget, allows_unclean, change
 from ottla.broker.metadata.image import PartitionImage, TopicImage
 from ottla.broker.metadata.records import PartitionChange
 from ottla.errors import (
@@ -123,16 +121,14 @@ def _change(
     members: Sequence[AlterPartitionRequest.BrokerState],
 ) -> PartitionChange | None:
     partition = topic.partitions[wanted.partition_index]
-    target = Target.of(
+    target = PartitionTarget.of(
         partition,
         isr=[member.broker_id for member in members],
         recovering=bool(wanted.leader_recovery_state),
     )
     election_type = Election.UNCLEAN if allows_unclean(context, topic.name) else Election.ONLINE
-    # The leader's word is the whole truth here: nobody rejoins on top of it, shared volume or not.
-    return election.change(
-        topic.id, wanted.partition_index, partition, target, context.image.is_active, election_type
-    )
+    # The leader's word is the whole truth here: no replica rejoins on top of it, shared volume or not.
+    return change(topic.id, wanted.partition_index, partition, target, context.image.is_active, election_type)
 
 
 def _altered(

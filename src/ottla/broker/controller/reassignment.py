@@ -1,16 +1,15 @@
 """Moving replicas from broker to broker.
 
 A reassignment first adds the new replicas, waits until they are in sync, and then drops the old ones. The last two
-steps are taken by whatever change of the partition finds them due (election.py): while replicas share a volume
+steps are taken by whatever change of the partition finds them due (elections.py): while replicas share a volume
 that is the first one already, if the new replicas are alive.
 """
 
 from __future__ import annotations
 
-from ottla.broker.controller.assignment import check_assignment
 from ottla.broker.controller.decision import Context, Decision, check_time
-from ottla.broker.controller.election import Election, Target
-from ottla.broker.controller.leadership import allows_unclean, propose
+from ottla.broker.controller.elections import Election, PartitionTarget, allows_unclean, propose
+from ottla.broker.controller.placement import check_assignment
 from ottla.broker.metadata.image import PartitionImage, TopicImage
 from ottla.broker.metadata.records import PartitionChange
 from ottla.errors import (
@@ -97,7 +96,7 @@ def _alter(
     if not may_resize:
         _check_size(partition, len(wanted.replicas))
     removing = sorted(set(partition.replicas) - set(wanted.replicas))
-    target = Target.of(
+    target = PartitionTarget.of(
         partition,
         replicas=[*wanted.replicas, *removing],
         adding=sorted(set(wanted.replicas) - set(partition.replicas)) or None,
@@ -128,7 +127,7 @@ def _cancel(
                 "unclean leader election."
             )
         isr = replicas[:1]
-    target = Target.of(partition, replicas=replicas, isr=isr, adding=(), removing=())
+    target = PartitionTarget.of(partition, replicas=replicas, isr=isr, adding=(), removing=())
     return propose(context, topic, index, target)
 
 

@@ -14,19 +14,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from ottla.broker.controller import (
     brokers,
     configs,
-    creation,
-    deletion,
+    elections,
     features,
-    growth,
     in_sync,
-    leadership,
     producer_ids,
     reassignment,
-    requested_elections,
+    topics,
 )
+from ottla.broker.controller.brokers import BrokerSessions
 from ottla.broker.controller.decision import ConfigRules, Context, Decision
 from ottla.broker.controller.placement import Random
-from ottla.broker.controller.sessions import BrokerSessions
 from ottla.broker.metadata.delta import Delta
 from ottla.broker.metadata.image import MetadataImage
 from ottla.broker.metadata.records import Config, FeatureLevel, MetadataRecord
@@ -130,13 +127,13 @@ class ControllerState:
     # Topics
 
     def create_topics(self, request: CreateTopicsRequest, version: int) -> Decision[CreateTopicsResponse]:
-        return creation.create_topics(self._context, request, version)
+        return topics.create_topics(self._context, request, version)
 
     def delete_topics(self, request: DeleteTopicsRequest, version: int) -> Decision[DeleteTopicsResponse]:
-        return deletion.delete_topics(self._context, request, version)
+        return topics.delete_topics(self._context, request, version)
 
     def create_partitions(self, request: CreatePartitionsRequest) -> Decision[CreatePartitionsResponse]:
-        return growth.create_partitions(self._context, request)
+        return topics.create_partitions(self._context, request)
 
     # Partitions
 
@@ -146,19 +143,19 @@ class ControllerState:
         return in_sync.alter_partition(self._context, request, version)
 
     def elect_leaders(self, request: ElectLeadersRequest) -> Decision[ElectLeadersResponse]:
-        return requested_elections.elect_leaders(self._context, request)
+        return elections.elect_leaders(self._context, request)
 
     def move_leader(self, topic: str, partition: int, broker_id: int) -> Sequence[MetadataRecord]:
         """Makes a live, in-sync replica the leader; the BrokerError that it raises says why it cannot be."""
-        return [requested_elections.move_leader(self._context, topic, partition, broker_id)]
+        return [elections.move_leader(self._context, topic, partition, broker_id)]
 
     def balance_leaders(self) -> Sequence[MetadataRecord]:
         """Leadership back to the preferred leaders (auto.leader.rebalance.enable)."""
-        return list(leadership.preferred(self._context))
+        return list(elections.preferred(self._context))
 
     def elect_unclean_leaders(self) -> Sequence[MetadataRecord]:
         """Leaders for partitions that have none, where unclean.leader.election.enable allows it."""
-        return list(leadership.unclean(self._context))
+        return list(elections.unclean(self._context))
 
     def alter_partition_reassignments(
         self, request: AlterPartitionReassignmentsRequest

@@ -1,4 +1,4 @@
-from ottla.broker.controller.sessions import BrokerSessions
+from ottla.broker.controller.brokers import BrokerSessions
 
 
 def test_a_session_lasts_from_heartbeat_to_heartbeat() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from ottla.broker.controller.election import Acceptable, Election, Target, change
+from ottla.broker.controller.elections import Acceptable, Election, PartitionTarget, change
 from ottla.broker.metadata.image import PartitionImage
 from ottla.broker.metadata.records import NO_LEADER, PartitionChange
 from ottla.wire import Uuid
@@ -14,86 +14,89 @@ def alive(*brokers: int) -> Acceptable:
 
 
 def changed(
-    partition: PartitionImage, target: Target, acceptable: Acceptable, election: Election = Election.ONLINE
+    partition: PartitionImage,
+    target: PartitionTarget,
+    acceptable: Acceptable,
+    election: Election = Election.ONLINE,
 ) -> PartitionImage:
     made = change(TOPIC, 0, partition, target, acceptable, election)
     return partition if made is None else partition.merge(made)
 
 
 def test_nothing_to_change_makes_no_record() -> None:
-    assert change(TOPIC, 0, PARTITION, Target.of(PARTITION), alive(1, 2, 3)) is None
+    assert change(TOPIC, 0, PARTITION, PartitionTarget.of(PARTITION), alive(1, 2, 3)) is None
 
 
 def test_the_leader_stays_while_it_can() -> None:
     partition = PartitionImage((1, 2, 3), (1, 2, 3), leader=3, leader_epoch=4, partition_epoch=9)
-    assert change(TOPIC, 0, partition, Target.of(partition), alive(1, 2, 3)) is None
+    assert change(TOPIC, 0, partition, PartitionTarget.of(partition), alive(1, 2, 3)) is None
 
 
 def test_the_next_leader_is_the_first_live_in_sync_replica_in_replica_order() -> None:
     partition = PartitionImage((3, 1, 2), (1, 2, 3), leader=1, leader_epoch=0, partition_epoch=0)
-    after = changed(partition, Target.of(partition, isr=[2, 3]), alive(2, 3))
+    after = changed(partition, PartitionTarget.of(partition, isr=[2, 3]), alive(2, 3))
     assert (after.leader, after.leader_epoch, after.partition_epoch) == (3, 1, 1)
-    assert changed(partition, Target.of(partition, isr=[2, 3]), alive(2)).leader == 2
+    assert changed(partition, PartitionTarget.of(partition, isr=[2, 3]), alive(2)).leader == 2
 
 
 def test_a_replica_that_is_not_in_sync_does_not_lead() -> None:
-    after = changed(PARTITION, Target.of(PARTITION, isr=[3]), alive(2, 3))
+    after = changed(PARTITION, PartitionTarget.of(PARTITION, isr=[3]), alive(2, 3))
     assert (after.leader, after.isr) == (3, (3,))
 
 
 def test_a_smaller_isr_does_not_raise_the_leader_epoch() -> None:
-    after = changed(PARTITION, Target.of(PARTITION, isr=[1, 2]), alive(1, 2))
+    after = changed(PARTITION, PartitionTarget.of(PARTITION, isr=[1, 2]), alive(1, 2))
     assert (after.leader_epoch, after.partition_epoch) == (4, 10)
 
 
 def test_the_last_in_sync_replica_stays_in_the_isr_without_leading() -> None:
     partition = PartitionImage((1, 2), (1,), leader=1, leader_epoch=0, partition_epoch=0)
-    after = changed(partition, Target.of(partition, isr=[]), alive(2))
+    after = changed(partition, PartitionTarget.of(partition, isr=[]), alive(2))
     assert (after.leader, after.isr, after.leader_epoch) == (NO_LEADER, (1,), 1)
 
 
 def test_a_preferred_election_goes_back_to_the_first_replica() -> None:
     partition = PartitionImage((1, 2, 3), (1, 2, 3), leader=3, leader_epoch=0, partition_epoch=0)
-    assert changed(partition, Target.of(partition), alive(1, 2, 3), Election.PREFERRED).leader == 1
-    assert change(TOPIC, 0, partition, Target.of(partition), alive(2, 3), Election.PREFERRED) is None
+    assert changed(partition, PartitionTarget.of(partition), alive(1, 2, 3), Election.PREFERRED).leader == 1
+    assert change(TOPIC, 0, partition, PartitionTarget.of(partition), alive(2, 3), Election.PREFERRED) is None
 
 
 def test_an_unclean_election_takes_who_is_there_and_only_them() -> None:
     partition = PartitionImage((1, 2, 3), (1,), leader=NO_LEADER, leader_epoch=2, partition_epoch=2)
-    made = change(TOPIC, 0, partition, Target.of(partition), alive(2, 3), Election.UNCLEAN)
+    made = change(TOPIC, 0, partition, PartitionTarget.of(partition), alive(2, 3), Election.UNCLEAN)
     assert made == PartitionChange(TOPIC, 0, isr=(2,), leader=2, recovering=True)
-    assert change(TOPIC, 0, partition, Target.of(partition), alive(2, 3)) is None
-    assert change(TOPIC, 0, partition, Target.of(partition), alive(), Election.UNCLEAN) is None
+    assert change(TOPIC, 0, partition, PartitionTarget.of(partition), alive(2, 3)) is None
+    assert change(TOPIC, 0, partition, PartitionTarget.of(partition), alive(), Election.UNCLEAN) is None
 
 
 def test_an_unclean_election_is_clean_if_it_can_be() -> None:
     partition = PartitionImage((1, 2, 3), (3,), leader=NO_LEADER, leader_epoch=2, partition_epoch=2)
-    after = changed(partition, Target.of(partition), alive(1, 2, 3), Election.UNCLEAN)
+    after = changed(partition, PartitionTarget.of(partition), alive(1, 2, 3), Election.UNCLEAN)
     assert (after.leader, after.isr, after.recovering) == (3, (3,), False)
 
 
 def test_a_reassignment_waits_for_its_new_replicas() -> None:
-    target = Target.of(PARTITION, replicas=[4, 5, 1, 2, 3], adding=[4, 5], removing=[1, 2, 3])
+    target = PartitionTarget.of(PARTITION, replicas=[4, 5, 1, 2, 3], adding=[4, 5], removing=[1, 2, 3])
     after = changed(PARTITION, target, alive(1, 2, 3, 4, 5))
     assert after.replicas == (4, 5, 1, 2, 3)
     assert after.is_reassigning
     assert (after.leader, after.leader_epoch) == (1, 4)
 
-    halfway = changed(after, Target.of(after, isr=[1, 2, 3, 4]), alive(1, 2, 3, 4, 5))
+    halfway = changed(after, PartitionTarget.of(after, isr=[1, 2, 3, 4]), alive(1, 2, 3, 4, 5))
     assert halfway.is_reassigning
 
-    done = changed(halfway, Target.of(halfway, isr=[1, 2, 3, 4, 5]), alive(1, 2, 3, 4, 5))
+    done = changed(halfway, PartitionTarget.of(halfway, isr=[1, 2, 3, 4, 5]), alive(1, 2, 3, 4, 5))
     assert done == PartitionImage((4, 5), (4, 5), leader=4, leader_epoch=5, partition_epoch=12)
 
 
 def test_a_replica_that_leaves_raises_the_leader_epoch_of_the_same_leader() -> None:
-    target = Target.of(PARTITION, replicas=[1, 2, 3], removing=[3])
+    target = PartitionTarget.of(PARTITION, replicas=[1, 2, 3], removing=[3])
     after = changed(PARTITION, target, alive(1, 2, 3))
     assert after == PartitionImage((1, 2), (1, 2), leader=1, leader_epoch=5, partition_epoch=10)
 
 
 def test_a_new_order_of_replicas_is_no_reason_for_a_new_epoch() -> None:
-    after = changed(PARTITION, Target.of(PARTITION, replicas=[3, 2, 1]), alive(1, 2, 3))
+    after = changed(PARTITION, PartitionTarget.of(PARTITION, replicas=[3, 2, 1]), alive(1, 2, 3))
     assert after == PartitionImage((3, 2, 1), (1, 2, 3), leader=1, leader_epoch=4, partition_epoch=10)
 
 
@@ -112,13 +115,15 @@ def test_on_a_shared_volume_live_replicas_join_the_leader_that_is_elected_withou
     isr: tuple[int, ...], live: tuple[int, ...], election: Election, leader: int, expected: tuple[int, ...]
 ) -> None:
     partition = PartitionImage((1, 2, 3), isr, NO_LEADER, 0, 0)
-    made = change(TOPIC, 0, partition, Target.of(partition), alive(*live), election, shared_volume=True)
+    made = change(
+        TOPIC, 0, partition, PartitionTarget.of(partition), alive(*live), election, shared_volume=True
+    )
     after = partition if made is None else partition.merge(made)
     assert (after.leader, after.isr) == (leader, expected)
     assert not after.recovering
 
 
 def test_on_a_shared_volume_a_move_to_live_replicas_is_done_at_once() -> None:
-    target = Target.of(PARTITION, replicas=[4, 5, 1, 2, 3], adding=[4, 5], removing=[1, 2, 3])
+    target = PartitionTarget.of(PARTITION, replicas=[4, 5, 1, 2, 3], adding=[4, 5], removing=[1, 2, 3])
     made = change(TOPIC, 0, PARTITION, target, alive(1, 2, 3, 4, 5), shared_volume=True)
     assert made == PartitionChange(TOPIC, 0, isr=(4, 5), leader=4, replicas=(4, 5))
