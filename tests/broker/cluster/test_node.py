@@ -14,8 +14,8 @@ from ottla.broker.cluster.node import NodeFailedError
 from ottla.broker.controller import elections
 from ottla.broker.log.volume import Volume
 from ottla.broker.metadata import controller_channel
-from ottla.broker.metadata.log import read_records
 from ottla.broker.metadata.names import METADATA_TOPIC
+from ottla.broker.metadata.records import read_records
 from ottla.errors import KafkaStorageError
 from ottla.net.channel import Channel
 from ottla.wire.messages import ListOffsetsRequest, ListOffsetsResponse

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 from ottla.broker.controller.decision import Decision
 from ottla.broker.controller.state import ControllerState
-from ottla.broker.metadata.delta import Delta
-from ottla.broker.metadata.image import PartitionImage
+from ottla.broker.metadata.image import Delta, PartitionImage
 from ottla.broker.metadata.records import MetadataRecord
 from ottla.errors import InvalidConfigError, UnknownServerError
 from ottla.wire import Uuid

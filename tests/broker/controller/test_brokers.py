@@ -1,6 +1,6 @@
 import pytest
 
-from ottla.broker.metadata.records import NO_LEADER, BrokerChange, Listener
+from ottla.broker.metadata.records import NO_LEADER, BrokerChangeRecord, BrokerEndpoint
 from ottla.wire import Uuid
 from ottla.wire.messages import BrokerRegistrationRequest, UnregisterBrokerRequest
 from tests.broker.controller.support import SESSION, UNCLEAN, Controller, state_of
@@ -24,7 +24,7 @@ def test_a_broker_registers_fenced_with_all_it_says_of_itself() -> None:
     assert broker.fenced
     assert broker.rack == "a"
     assert broker.incarnation_id == Uuid((77).to_bytes(16, "big"))
-    assert broker.listeners == (Listener("PLAINTEXT", "here", 9004),)
+    assert broker.listeners == (BrokerEndpoint("PLAINTEXT", "here", 9004),)
     assert [(known.name, known.max_version) for known in broker.features] == [("group.version", 1)]
 
 
@@ -269,7 +269,7 @@ def test_a_broker_in_controlled_shutdown_gets_no_new_partitions_and_leads_none()
     controller.heartbeat(1, want_shut_down=True)
     assert controller.create("u", partitions=4, replication_factor=1).error_code == 0
     assert {controller.partition("u", index).leader for index in range(4)} == {2}
-    assert BrokerChange(1, controller.epoch(1), in_controlled_shutdown=True) in controller.log
+    assert BrokerChangeRecord(1, controller.epoch(1), in_controlled_shutdown=True) in controller.log
 
 
 def test_a_broker_that_was_told_to_go_and_stays_leads_nothing_until_it_registers_again() -> None:

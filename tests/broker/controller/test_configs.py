@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from ottla.broker.metadata.records import Config
+from ottla.broker.metadata.records import ConfigRecord
 from ottla.errors import UnknownServerError
 from ottla.wire.messages import AlterConfigsRequest, IncrementalAlterConfigsRequest
 from tests.broker.controller.support import Controller
@@ -71,7 +71,10 @@ def test_altering_replaces_everything_and_writes_the_differences(controller: Con
     before = len(controller.log)
     assert alter(controller, (TOPIC, "t"), configs={"b": "2", "c": "3"}) == [(0, None)]
     assert controller.state.image.config_overrides(TOPIC, "t") == {"b": "2", "c": "3"}
-    assert controller.log[before:] == [Config(TOPIC, "t", "a", None), Config(TOPIC, "t", "c", "3")]
+    assert controller.log[before:] == [
+        ConfigRecord(TOPIC, "t", "a", None),
+        ConfigRecord(TOPIC, "t", "c", "3"),
+    ]
 
 
 def test_altering_incrementally_leaves_the_rest(controller: Controller) -> None:

@@ -2,7 +2,7 @@ import pytest
 
 from ottla.broker.controller.elections import Acceptable, Election, PartitionTarget, change
 from ottla.broker.metadata.image import PartitionImage
-from ottla.broker.metadata.records import NO_LEADER, PartitionChange
+from ottla.broker.metadata.records import NO_LEADER, PartitionChangeRecord
 from ottla.wire import Uuid
 
 TOPIC = Uuid(b"t" * 16)
@@ -64,7 +64,7 @@ def test_a_preferred_election_goes_back_to_the_first_replica() -> None:
 def test_an_unclean_election_takes_who_is_there_and_only_them() -> None:
     partition = PartitionImage((1, 2, 3), (1,), leader=NO_LEADER, leader_epoch=2, partition_epoch=2)
     made = change(TOPIC, 0, partition, PartitionTarget.of(partition), alive(2, 3), Election.UNCLEAN)
-    assert made == PartitionChange(TOPIC, 0, isr=(2,), leader=2, recovering=True)
+    assert made == PartitionChangeRecord(TOPIC, 0, isr=(2,), leader=2, recovering=True)
     assert change(TOPIC, 0, partition, PartitionTarget.of(partition), alive(2, 3)) is None
     assert change(TOPIC, 0, partition, PartitionTarget.of(partition), alive(), Election.UNCLEAN) is None
 
@@ -126,4 +126,4 @@ def test_on_a_shared_volume_live_replicas_join_the_leader_that_is_elected_withou
 def test_on_a_shared_volume_a_move_to_live_replicas_is_done_at_once() -> None:
     target = PartitionTarget.of(PARTITION, replicas=[4, 5, 1, 2, 3], adding=[4, 5], removing=[1, 2, 3])
     made = change(TOPIC, 0, PARTITION, target, alive(1, 2, 3, 4, 5), shared_volume=True)
-    assert made == PartitionChange(TOPIC, 0, isr=(4, 5), leader=4, replicas=(4, 5))
+    assert made == PartitionChangeRecord(TOPIC, 0, isr=(4, 5), leader=4, replicas=(4, 5))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.broker.metadata.records import FeatureLevel
+from ottla.broker.metadata.records import FeatureLevelRecord
 from ottla.wire.messages import BrokerRegistrationRequest, UpdateFeaturesRequest, UpdateFeaturesResponse
 from tests.broker.controller.support import Controller
 
@@ -32,7 +32,7 @@ def update(
 
 
 def test_a_new_cluster_runs_every_feature_at_its_highest_level(controller: Controller) -> None:
-    assert controller.log[0] == FeatureLevel("group.version", 1)
+    assert controller.log[0] == FeatureLevelRecord("group.version", 1)
     assert controller.state.image.features == {"group.version": 1}
 
 
@@ -110,7 +110,7 @@ def test_a_bad_update_is_refused(
 )
 def test_the_metadata_version_does_not_go_down(controller: Controller, type_: int, why: str) -> None:
     controller.state.supported_features["metadata.version"] = (7, 30)
-    controller.commit([FeatureLevel("metadata.version", 30)])
+    controller.commit([FeatureLevelRecord("metadata.version", 30)])
     answer = update(controller, ("metadata.version", 29, type_))
     assert answer.error_message == f"{PREFIX}Unsupported metadata.version downgrade from 30 to 29. {why}"
 

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.metadata.records import PartitionChange
+from ottla.broker.metadata.records import PartitionChangeRecord
 from ottla.wire import Uuid
 from ottla.wire.messages import AlterPartitionRequest, AlterPartitionResponse
 from tests.broker.controller.support import UNCLEAN, Controller, state_of
@@ -25,7 +25,7 @@ def controller() -> Controller:
     """t-0 is led by 1 at leader epoch 0 and partition epoch 1, in sync with 2; 3 and 4 are alive."""
     controller = Controller([1, 2, 3, 4], shared=False)
     controller.create("t", [[1, 2, 3]])
-    controller.commit([PartitionChange(controller.topic_id("t"), 0, isr=(1, 2))])
+    controller.commit([PartitionChangeRecord(controller.topic_id("t"), 0, isr=(1, 2))])
     return controller
 
 
@@ -150,7 +150,7 @@ def test_a_leader_whose_report_completes_a_move_away_from_it_learns_that_it_lead
 ) -> None:
     topic_id = controller.topic_id("t")
     controller.commit(
-        [PartitionChange(topic_id, 0, replicas=(2, 3, 1), adding=(), removing=(1,), isr=(1, 2))]
+        [PartitionChangeRecord(topic_id, 0, replicas=(2, 3, 1), adding=(), removing=(1,), isr=(1, 2))]
     )
     answer = alter(controller, [1, 2, 3], partition_epoch=2)
     assert answer.error_code == NEW_LEADER_ELECTED

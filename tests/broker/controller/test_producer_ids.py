@@ -1,4 +1,4 @@
-from ottla.broker.metadata.records import ProducerIds
+from ottla.broker.metadata.records import ProducerIdsRecord
 from ottla.wire.messages import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from tests.broker.controller.support import Controller
 
@@ -19,7 +19,7 @@ def test_no_two_blocks_overlap() -> None:
         assert (answer.error_code, answer.producer_id_len) == (0, 1000)
         starts.append(answer.producer_id_start)
     assert starts == [0, 1000, 2000]
-    assert controller.log[-1] == ProducerIds(1, controller.epoch(1), 3000)
+    assert controller.log[-1] == ProducerIdsRecord(1, controller.epoch(1), 3000)
 
 
 def test_an_old_incarnation_gets_none() -> None:
@@ -31,5 +31,5 @@ def test_an_old_incarnation_gets_none() -> None:
 
 def test_ids_end_with_64_bits() -> None:
     controller = Controller([1])
-    controller.commit([ProducerIds(1, 0, 2**63 - 1000)])
+    controller.commit([ProducerIdsRecord(1, 0, 2**63 - 1000)])
     assert allocate(controller, 1, controller.epoch(1)).error_code == UNKNOWN_SERVER_ERROR

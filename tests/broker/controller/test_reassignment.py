@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ottla.broker.metadata.records import NO_LEADER, PartitionChange
+from ottla.broker.metadata.records import NO_LEADER, PartitionChangeRecord
 from ottla.errors import RequestTimedOutError
 from ottla.wire.messages import (
     AlterPartitionReassignmentsRequest,
@@ -140,7 +140,7 @@ def stuck(unclean: bool) -> Controller:
     controller.create("t", [[1]], configs={UNCLEAN: str(unclean).lower()})
     controller.fence(3)
     move(controller, [2, 3])
-    controller.commit([PartitionChange(controller.topic_id("t"), 0, isr=(2,), leader=2)])
+    controller.commit([PartitionChangeRecord(controller.topic_id("t"), 0, isr=(2,), leader=2)])
     return controller
 
 

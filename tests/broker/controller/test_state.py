@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from ottla.broker.metadata import records
 from ottla.broker.metadata.image import MetadataImage
-from ottla.broker.metadata.records import NO_LEADER, Config
+from ottla.broker.metadata.records import NO_LEADER, ConfigRecord
 from ottla.errors import BrokerError
 from ottla.wire import Uuid
 from ottla.wire.messages import (
@@ -214,6 +214,6 @@ def test_a_log_replays_into_a_new_controller() -> None:
 
 def test_a_new_cluster_says_once_for_all_brokers_how_small_an_isr_may_be() -> None:
     controller = Controller(min_insync_replicas=2)
-    assert controller.state.bootstrap()[-1] == Config(
+    assert controller.state.bootstrap()[-1] == ConfigRecord(
         ConfigResourceType.BROKER, "", "min.insync.replicas", "2"
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ottla.broker.metadata.records import Config, Partition, Topic
+from ottla.broker.metadata.records import ConfigRecord, PartitionRecord, TopicRecord
 from ottla.errors import PolicyViolationError, RequestTimedOutError
 from ottla.wire import ZERO_UUID
 from ottla.wire.messages import CreateTopicsRequest, CreateTopicsResponse
@@ -40,10 +40,10 @@ def test_a_topic_is_made_of_itself_then_its_configs_then_its_partitions() -> Non
     controller.create("t", partitions=2, replication_factor=1, configs={"retention.ms": "5"})
     topic_id = controller.topic_id("t")
     assert controller.log[before:] == [
-        Topic("t", topic_id),
-        Config(ConfigResourceType.TOPIC, "t", "retention.ms", "5"),
-        Partition(topic_id, 0, (1,), (1,), leader=1),
-        Partition(topic_id, 1, (1,), (1,), leader=1),
+        TopicRecord("t", topic_id),
+        ConfigRecord(ConfigResourceType.TOPIC, "t", "retention.ms", "5"),
+        PartitionRecord(topic_id, 0, (1,), (1,), leader=1),
+        PartitionRecord(topic_id, 1, (1,), (1,), leader=1),
     ]
 
 
@@ -62,7 +62,7 @@ def test_the_answer_describes_the_topic_from_version_5_on() -> None:
 
 def test_the_description_includes_the_clusters_own_defaults() -> None:
     controller = Controller([1])
-    controller.commit([Config(ConfigResourceType.BROKER, "", "log.retention.ms", "7")])
+    controller.commit([ConfigRecord(ConfigResourceType.BROKER, "", "log.retention.ms", "7")])
     result = controller.create("t")
     assert [config.name for config in result.configs or []] == ["log.retention.ms"]
 

@@ -2,24 +2,24 @@ from collections.abc import Sequence
 
 from ottla.broker.metadata.image import MetadataImage, PartitionImage
 from ottla.broker.metadata.records import (
-    BrokerChange,
-    Config,
-    FeatureLevel,
-    Listener,
+    BrokerChangeRecord,
+    BrokerEndpoint,
+    ConfigRecord,
+    FeatureLevelRecord,
     MetadataRecord,
-    Partition,
-    PartitionChange,
-    ProducerIds,
-    RegisterBroker,
-    RemoveTopic,
-    Topic,
-    UnregisterBroker,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnregisterBrokerRecord,
 )
 from ottla.wire import Uuid
 from ottla.wire.resources import ConfigResourceType
 
 ORDERS = Uuid(b"o" * 16)
-LISTENERS = (Listener("PLAINTEXT", "here", 9001), Listener("SSL", "there", 9002, 1))
+LISTENERS = (BrokerEndpoint("PLAINTEXT", "here", 9001), BrokerEndpoint("SSL", "there", 9002, 1))
 
 
 def replay(*records: MetadataRecord) -> MetadataImage:
@@ -30,14 +30,14 @@ def replay(*records: MetadataRecord) -> MetadataImage:
 
 def topic(partitions: int = 1, replicas: Sequence[int] = (1, 2)) -> list[MetadataRecord]:
     records = [
-        Partition(ORDERS, index, tuple(replicas), tuple(replicas), leader=replicas[0])
+        PartitionRecord(ORDERS, index, tuple(replicas), tuple(replicas), leader=replicas[0])
         for index in range(partitions)
     ]
-    return [Topic("orders", ORDERS), *records]
+    return [TopicRecord("orders", ORDERS), *records]
 
 
-def register(broker_id: int, epoch: int = 0) -> RegisterBroker:
-    return RegisterBroker(broker_id, epoch, Uuid(16), LISTENERS, rack="a")
+def register(broker_id: int, epoch: int = 0) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(broker_id, epoch, Uuid(16), LISTENERS, rack="a")
 
 
 def test_the_offset_is_that_of_the_last_record() -> None:
@@ -49,7 +49,7 @@ def test_a_broker_is_fenced_until_a_record_says_otherwise() -> None:
     image = replay(register(1, epoch=5))
     assert not image.brokers[1].alive
     assert image.alive_brokers() == []
-    image.apply(BrokerChange(1, 5, fenced=False))
+    image.apply(BrokerChangeRecord(1, 5, fenced=False))
     assert [broker.id for broker in image.alive_brokers()] == [1]
     assert image.is_active(1)
     assert not image.is_active(2)
@@ -57,7 +57,9 @@ def test_a_broker_is_fenced_until_a_record_says_otherwise() -> None:
 
 def test_a_broker_that_is_leaving_is_alive_but_leads_nothing() -> None:
     image = replay(
-        register(1), BrokerChange(1, 0, fenced=False), BrokerChange(1, 0, in_controlled_shutdown=True)
+        register(1),
+        BrokerChangeRecord(1, 0, fenced=False),
+        BrokerChangeRecord(1, 0, in_controlled_shutdown=True),
     )
     assert image.brokers[1].alive
     assert not image.is_active(1)
@@ -75,7 +77,7 @@ def test_a_broker_has_the_address_of_its_first_listener() -> None:
 
 
 def test_a_broker_that_is_unregistered_is_gone() -> None:
-    assert replay(register(1), UnregisterBroker(1, 0)).brokers == {}
+    assert replay(register(1), UnregisterBrokerRecord(1, 0)).brokers == {}
 
 
 def test_a_topic_is_found_by_name_and_by_id() -> None:
@@ -88,17 +90,17 @@ def test_a_topic_is_found_by_name_and_by_id() -> None:
 
 
 def test_a_change_without_a_leader_keeps_the_leader_epoch() -> None:
-    image = replay(*topic(), PartitionChange(ORDERS, 0, isr=(1,)))
+    image = replay(*topic(), PartitionChangeRecord(ORDERS, 0, isr=(1,)))
     assert image.partition("orders", 0) == PartitionImage((1, 2), (1,), 1, leader_epoch=0, partition_epoch=1)
 
 
 def test_a_change_with_a_leader_raises_the_leader_epoch_even_for_the_same_one() -> None:
-    image = replay(*topic(), PartitionChange(ORDERS, 0, leader=1))
+    image = replay(*topic(), PartitionChangeRecord(ORDERS, 0, leader=1))
     assert image.partition("orders", 0) == PartitionImage((1, 2), (1, 2), 1, 1, 1)
 
 
 def test_a_change_may_touch_everything() -> None:
-    change = PartitionChange(
+    change = PartitionChangeRecord(
         ORDERS, 0, isr=(3,), leader=3, replicas=(3, 1), adding=(3,), removing=(1,), recovering=True
     )
     partition = replay(*topic(), change).partition("orders", 0)
@@ -112,9 +114,9 @@ def test_a_change_may_touch_everything() -> None:
 def test_a_topic_takes_its_configs_with_it() -> None:
     image = replay(
         *topic(),
-        Config(ConfigResourceType.TOPIC, "orders", "retention.ms", "5"),
-        Config(ConfigResourceType.TOPIC, "other", "retention.ms", "6"),
-        RemoveTopic(ORDERS),
+        ConfigRecord(ConfigResourceType.TOPIC, "orders", "retention.ms", "5"),
+        ConfigRecord(ConfigResourceType.TOPIC, "other", "retention.ms", "6"),
+        RemoveTopicRecord(ORDERS),
     )
     assert image.topics == {}
     assert image.topics_by_id == {}
@@ -123,27 +125,29 @@ def test_a_topic_takes_its_configs_with_it() -> None:
 
 def test_a_config_without_a_value_is_removed() -> None:
     image = replay(
-        Config(ConfigResourceType.BROKER, "", "a", "1"),
-        Config(ConfigResourceType.BROKER, "", "b", "2"),
-        Config(ConfigResourceType.BROKER, "", "a", None),
+        ConfigRecord(ConfigResourceType.BROKER, "", "a", "1"),
+        ConfigRecord(ConfigResourceType.BROKER, "", "b", "2"),
+        ConfigRecord(ConfigResourceType.BROKER, "", "a", None),
     )
     assert image.config_overrides(ConfigResourceType.BROKER, "") == {"b": "2"}
-    image.apply(Config(ConfigResourceType.BROKER, "", "b", None))
-    image.apply(Config(ConfigResourceType.BROKER, "", "never set", None))
+    image.apply(ConfigRecord(ConfigResourceType.BROKER, "", "b", None))
+    image.apply(ConfigRecord(ConfigResourceType.BROKER, "", "never set", None))
     assert image.configs == {}
     assert image.config_overrides(ConfigResourceType.BROKER, "") == {}
 
 
 def test_overrides_that_someone_holds_do_not_change_under_them() -> None:
-    image = replay(Config(ConfigResourceType.BROKER, "", "a", "1"))
+    image = replay(ConfigRecord(ConfigResourceType.BROKER, "", "a", "1"))
     held = image.config_overrides(ConfigResourceType.BROKER, "")
-    image.apply(Config(ConfigResourceType.BROKER, "", "a", "2"))
+    image.apply(ConfigRecord(ConfigResourceType.BROKER, "", "a", "2"))
     assert held == {"a": "1"}
 
 
 def test_producer_ids_and_features_are_kept() -> None:
-    image = replay(ProducerIds(1, 0, 1000), FeatureLevel("group.version", 1), FeatureLevel("x", 2))
-    image.apply(FeatureLevel("x", 0))
+    image = replay(
+        ProducerIdsRecord(1, 0, 1000), FeatureLevelRecord("group.version", 1), FeatureLevelRecord("x", 2)
+    )
+    image.apply(FeatureLevelRecord("x", 0))
     assert image.next_producer_id == 1000
     assert image.features == {"group.version": 1}
 
@@ -151,7 +155,7 @@ def test_producer_ids_and_features_are_kept() -> None:
 def test_a_delta_has_each_partition_before_and_after_all_records() -> None:
     image = replay(*topic(partitions=2))
     delta = image.apply_all(
-        [PartitionChange(ORDERS, 1, leader=2), PartitionChange(ORDERS, 1, leader=1), register(9)]
+        [PartitionChangeRecord(ORDERS, 1, leader=2), PartitionChangeRecord(ORDERS, 1, leader=1), register(9)]
     )
     (change,) = delta.partitions.values()
     assert (change.topic, change.topic_id, change.index) == ("orders", ORDERS, 1)
@@ -162,18 +166,18 @@ def test_a_delta_has_each_partition_before_and_after_all_records() -> None:
 
 def test_a_delta_tells_new_topics_from_deleted_ones() -> None:
     image = MetadataImage()
-    delta = image.apply_all([*topic(), Config(ConfigResourceType.TOPIC, "orders", "a", "1")])
+    delta = image.apply_all([*topic(), ConfigRecord(ConfigResourceType.TOPIC, "orders", "a", "1")])
     assert delta.created_topics == {ORDERS: "orders"}
     assert delta.partitions[ORDERS, 0].old is None
     assert list(delta.configs) == [(ConfigResourceType.TOPIC, "orders")]
-    delta = image.apply_all([RemoveTopic(ORDERS)])
+    delta = image.apply_all([RemoveTopicRecord(ORDERS)])
     assert delta.deleted_topics == {ORDERS: "orders"}
     assert delta.partitions[ORDERS, 0].new is None
     assert list(delta.configs) == [(ConfigResourceType.TOPIC, "orders")]
 
 
 def test_what_came_and_went_within_a_delta_is_neither_created_nor_deleted() -> None:
-    delta = MetadataImage().apply_all([*topic(), RemoveTopic(ORDERS)])
+    delta = MetadataImage().apply_all([*topic(), RemoveTopicRecord(ORDERS)])
     assert delta.created_topics == delta.deleted_topics == {}
     change = delta.partitions[ORDERS, 0]
     assert change.old is None
@@ -183,13 +187,15 @@ def test_what_came_and_went_within_a_delta_is_neither_created_nor_deleted() -> N
 def test_a_topic_that_is_made_again_is_another_topic() -> None:
     image = replay(*topic())
     again = Uuid(b"2" * 16)
-    delta = image.apply_all([RemoveTopic(ORDERS), Topic("orders", again), Partition(again, 0, (1,), (1,), 1)])
+    delta = image.apply_all(
+        [RemoveTopicRecord(ORDERS), TopicRecord("orders", again), PartitionRecord(again, 0, (1,), (1,), 1)]
+    )
     assert delta.deleted_topics == {ORDERS: "orders"}
     assert delta.created_topics == {again: "orders"}
     assert list(delta.partitions) == [(ORDERS, 0), (again, 0)]
 
 
 def test_a_delta_names_features_and_producer_ids() -> None:
-    delta = MetadataImage().apply_all([FeatureLevel("x", 1), ProducerIds(1, 0, 1000)])
+    delta = MetadataImage().apply_all([FeatureLevelRecord("x", 1), ProducerIdsRecord(1, 0, 1000)])
     assert list(delta.features) == ["x"]
     assert delta.producer_ids

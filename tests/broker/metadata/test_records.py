@@ -6,19 +6,19 @@ from hypothesis import strategies as st
 
 from ottla.broker.metadata import records
 from ottla.broker.metadata.records import (
-    BrokerChange,
-    Config,
-    FeatureLevel,
-    Listener,
+    BrokerChangeRecord,
+    BrokerEndpoint,
+    ConfigRecord,
+    FeatureLevelRecord,
     MetadataRecord,
-    Partition,
-    PartitionChange,
-    ProducerIds,
-    RegisterBroker,
-    RemoveTopic,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
     SupportedFeature,
-    Topic,
-    UnregisterBroker,
+    TopicRecord,
+    UnregisterBrokerRecord,
 )
 from ottla.errors import DecodeError
 from ottla.wire import Uuid
@@ -27,11 +27,11 @@ ids = st.binary(min_size=16, max_size=16).map(Uuid)
 numbers = st.integers(-1, 2**62)
 replicas = st.lists(st.integers(0, 9), max_size=4).map(tuple)
 flags = st.none() | st.booleans()
-listeners = st.lists(st.builds(Listener, st.text(), st.text(), numbers, numbers), max_size=2).map(tuple)
+listeners = st.lists(st.builds(BrokerEndpoint, st.text(), st.text(), numbers, numbers), max_size=2).map(tuple)
 features = st.lists(st.builds(SupportedFeature, st.text(), numbers, numbers), max_size=2).map(tuple)
 any_record: st.SearchStrategy[MetadataRecord] = st.one_of(
     st.builds(
-        RegisterBroker,
+        RegisterBrokerRecord,
         numbers,
         numbers,
         ids,
@@ -41,13 +41,13 @@ any_record: st.SearchStrategy[MetadataRecord] = st.one_of(
         st.booleans(),
         features,
     ),
-    st.builds(BrokerChange, numbers, numbers, flags, flags),
-    st.builds(UnregisterBroker, numbers, numbers),
-    st.builds(Topic, st.text(), ids),
-    st.builds(RemoveTopic, ids),
-    st.builds(Partition, ids, numbers, replicas, replicas, numbers, numbers, numbers),
+    st.builds(BrokerChangeRecord, numbers, numbers, flags, flags),
+    st.builds(UnregisterBrokerRecord, numbers, numbers),
+    st.builds(TopicRecord, st.text(), ids),
+    st.builds(RemoveTopicRecord, ids),
+    st.builds(PartitionRecord, ids, numbers, replicas, replicas, numbers, numbers, numbers),
     st.builds(
-        PartitionChange,
+        PartitionChangeRecord,
         ids,
         numbers,
         st.none() | replicas,
@@ -57,9 +57,9 @@ any_record: st.SearchStrategy[MetadataRecord] = st.one_of(
         st.none() | replicas,
         flags,
     ),
-    st.builds(Config, numbers, st.text(), st.text(), st.none() | st.text()),
-    st.builds(ProducerIds, numbers, numbers, numbers),
-    st.builds(FeatureLevel, st.text(), numbers),
+    st.builds(ConfigRecord, numbers, st.text(), st.text(), st.none() | st.text()),
+    st.builds(ProducerIdsRecord, numbers, numbers, numbers),
+    st.builds(FeatureLevelRecord, st.text(), numbers),
 )
 
 
@@ -70,7 +70,7 @@ def test_a_record_comes_back_from_its_bytes(record: MetadataRecord) -> None:
 
 
 def test_the_bytes_name_the_type_and_the_version() -> None:
-    content = json.loads(records.encode(Topic("orders", Uuid(b"1" * 16))))
+    content = json.loads(records.encode(TopicRecord("orders", Uuid(b"1" * 16))))
     assert content == {"type": "Topic", "version": 0, "name": "orders", "topic_id": "MTExMTExMTExMTExMTExMQ"}
 
 
@@ -95,11 +95,11 @@ def test_anything_else_is_refused(data: bytes) -> None:
 
 
 def test_a_version_from_the_future_is_refused_by_its_number() -> None:
-    data = records.encode(RemoveTopic(Uuid(16))).replace(b'"version":0', b'"version":7')
+    data = records.encode(RemoveTopicRecord(Uuid(16))).replace(b'"version":0', b'"version":7')
     with pytest.raises(DecodeError, match="RemoveTopic record of version 7"):
         records.decode(data)
 
 
 def test_a_value_that_no_record_has_is_not_written() -> None:
     with pytest.raises(TypeError, match="cannot be part of a metadata record"):
-        records.encode(Topic(object(), Uuid(16)))  # type: ignore[arg-type]
+        records.encode(TopicRecord(object(), Uuid(16)))  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 """A broker: its server, its replicas, and what it knows of the cluster.
 
 Handlers get the node and ask it three things: which replica it has (`hosted`, `led`), what the cluster looks like
-(`image`), and what is configured. The image is replayed from the controller's log (controller_link.py), and
+(`image`), and what is configured. The image is replayed from the controller's log (controller_channel.py), and
 `applied` is the one place where a change of it becomes a change of the node.
 
 A node that cannot go on stops (`fail`): it answers nothing more, its heartbeats end, so the controller fences it and
@@ -23,9 +23,8 @@ from ottla.broker.coordinator.producer_ids import ProducerIds
 from ottla.broker.handlers import BROKER
 from ottla.broker.log.config import LogConfig
 from ottla.broker.log.volume import Volume
-from ottla.broker.metadata.controller_channel import ControllerLink
-from ottla.broker.metadata.delta import Delta, PartitionDelta
-from ottla.broker.metadata.image import MetadataImage, PartitionImage
+from ottla.broker.metadata.controller_channel import ControllerChannel
+from ottla.broker.metadata.image import Delta, MetadataImage, PartitionDelta, PartitionImage
 from ottla.broker.replication.partition import Partition
 from ottla.broker.server.addressing import addressed
 from ottla.broker.server.dispatch import Dispatcher
@@ -91,7 +90,7 @@ class Node:
         self.fetch_sessions = FetchSessions(
             runtime.random, self.config.value("max.incremental.fetch.session.cache.slots")
         )
-        self.link = ControllerLink(self, controller)
+        self.link = ControllerChannel(self, controller)
         self.producer_ids = ProducerIds(self.link)
         self._volume = volume
         self._topic_configs: dict[str, TopicConfigs] = {}

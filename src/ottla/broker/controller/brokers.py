@@ -17,12 +17,12 @@ from ottla.broker.controller import elections
 from ottla.broker.controller.decision import Context, Decision
 from ottla.broker.metadata.image import BrokerImage
 from ottla.broker.metadata.records import (
-    BrokerChange,
-    Listener,
+    BrokerChangeRecord,
+    BrokerEndpoint,
     MetadataRecord,
-    RegisterBroker,
+    RegisterBrokerRecord,
     SupportedFeature,
-    UnregisterBroker,
+    UnregisterBrokerRecord,
 )
 from ottla.errors import (
     BrokerError,
@@ -167,13 +167,13 @@ def unregister(context: Context, request: UnregisterBrokerRequest) -> Decision[U
         return Decision([], UnregisterBrokerResponse(error_code=error.code, error_message=error.message))
     context.sessions.end(broker.id)
     records: list[MetadataRecord] = [*elections.departure(context, broker.id)]
-    records.append(UnregisterBroker(broker.id, broker.epoch))
+    records.append(UnregisterBrokerRecord(broker.id, broker.epoch))
     return Decision(records, UnregisterBrokerResponse())
 
 
 def _registration(
     context: Context, request: BrokerRegistrationRequest, cluster_id: str, now: float
-) -> tuple[RegisterBroker, list[MetadataRecord]]:
+) -> tuple[RegisterBrokerRecord, list[MetadataRecord]]:
     """The registration, and what has to be cleaned up after the incarnation before."""
     if request.cluster_id != cluster_id:
         raise InconsistentClusterIdError(
@@ -191,13 +191,13 @@ def _registration(
     if existing is not None and not amends:
         context.sessions.end(existing.id)
         cleanup.extend(elections.departure(context, existing.id))
-    record = RegisterBroker(
+    record = RegisterBrokerRecord(
         broker_id=request.broker_id,
         # As in KRaft the epoch is the offset that the log is at, so a later incarnation always has a higher one.
         broker_epoch=existing.epoch if existing is not None and amends else context.image.offset + 1,
         incarnation_id=request.incarnation_id,
         listeners=tuple(
-            Listener(listener.name, listener.host, listener.port, listener.security_protocol)
+            BrokerEndpoint(listener.name, listener.host, listener.port, listener.security_protocol)
             for listener in request.listeners
         ),
         rack=request.rack,
@@ -257,18 +257,18 @@ def _transition(context: Context, broker: BrokerImage, next_: _Next) -> list[Met
     if next_ is _Next.UNFENCED:
         if not broker.fenced:
             return []
-        unfenced = BrokerChange(broker.id, broker.epoch, fenced=False)
+        unfenced = BrokerChangeRecord(broker.id, broker.epoch, fenced=False)
         return [unfenced, *elections.arrival(context, broker.id)]
     if broker.in_controlled_shutdown:
         return []
-    leaves = BrokerChange(broker.id, broker.epoch, in_controlled_shutdown=True)
+    leaves = BrokerChangeRecord(broker.id, broker.epoch, in_controlled_shutdown=True)
     return [leaves, *elections.departure(context, broker.id)]
 
 
 def _fencing(context: Context, *brokers: BrokerImage) -> list[MetadataRecord]:
     return [
         *elections.departure(context, *(broker.id for broker in brokers)),
-        *(BrokerChange(broker.id, broker.epoch, fenced=True) for broker in brokers),
+        *(BrokerChangeRecord(broker.id, broker.epoch, fenced=True) for broker in brokers),
     ]
 
 

@@ -13,7 +13,7 @@ from ottla.broker import configs
 from ottla.broker.configs import BrokerConfigs, TopicConfigs
 from ottla.broker.configs.names import node_id_of
 from ottla.broker.controller.decision import Context, Decision
-from ottla.broker.metadata.records import Config
+from ottla.broker.metadata.records import ConfigRecord
 from ottla.errors import (
     BrokerError,
     BrokerIdNotRegisteredError,
@@ -105,9 +105,9 @@ def _alter(
     context: Context,
     resources: Sequence[ResourceT],
     rule: Callable[[ResourceT, Mapping[str, str]], Mapping[str, str]],
-) -> tuple[list[Config], list[tuple[ResourceT, BrokerError | None]]]:
+) -> tuple[list[ConfigRecord], list[tuple[ResourceT, BrokerError | None]]]:
     times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
-    records: list[Config] = []
+    records: list[ConfigRecord] = []
     outcomes: list[tuple[ResourceT, BrokerError | None]] = []
     for resource in resources:
         key = (resource.resource_type, resource.resource_name)
@@ -139,10 +139,10 @@ def _check_exists(context: Context, resource_type: int, name: str) -> None:
 
 def _differences(
     key: tuple[int, str], current: Mapping[str, str], wanted: Mapping[str, str]
-) -> Iterator[Config]:
+) -> Iterator[ConfigRecord]:
     for name in current:
         if name not in wanted:
-            yield Config(*key, name, None)
+            yield ConfigRecord(*key, name, None)
     for name, value in wanted.items():
         if current.get(name) != value:
-            yield Config(*key, name, value)
+            yield ConfigRecord(*key, name, value)

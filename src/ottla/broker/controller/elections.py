@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 from ottla.broker.controller.decision import Context, Decision, check_time
 from ottla.broker.metadata.image import PartitionImage, TopicImage
-from ottla.broker.metadata.records import NO_LEADER, PartitionChange
+from ottla.broker.metadata.records import NO_LEADER, PartitionChangeRecord
 from ottla.errors import (
     BrokerError,
     ElectionNotNeededError,
@@ -84,7 +84,7 @@ def change(
     election: Election = Election.ONLINE,
     *,
     shared_volume: bool = False,
-) -> PartitionChange | None:
+) -> PartitionChangeRecord | None:
     """The record that brings a partition to its target; None if it is there already."""
     leader = partition.leader
     if shared_volume:
@@ -95,7 +95,7 @@ def change(
     isr = (leader,) if unclean else target.isr or partition.isr
     recovering = target.recovering or unclean
     removed = [replica for replica in partition.replicas if replica not in target.replicas]
-    made = PartitionChange(
+    made = PartitionChangeRecord(
         topic_id,
         index,
         isr=_if_changed(isr, partition.isr),
@@ -106,7 +106,7 @@ def change(
         removing=_if_changed(target.removing, partition.removing),
         recovering=None if recovering == partition.recovering else recovering,
     )
-    return None if made == PartitionChange(topic_id, index) else made
+    return None if made == PartitionChangeRecord(topic_id, index) else made
 
 
 def rejoin_in_sync(target: PartitionTarget, leader: int, acceptable: Acceptable) -> PartitionTarget:
@@ -164,7 +164,7 @@ def propose(
     *,
     acceptable: Acceptable | None = None,
     election_type: Election | None = None,
-) -> PartitionChange | None:
+) -> PartitionChangeRecord | None:
     """The change of one partition, with the cluster's rules filled in."""
     if acceptable is None:
         acceptable = context.image.is_active
@@ -185,7 +185,7 @@ def allows_unclean(context: Context, topic: str) -> bool:
     return bool(context.topic_config(topic, "unclean.leader.election.enable"))
 
 
-def departure(context: Context, *broker_ids: int) -> Iterator[PartitionChange]:
+def departure(context: Context, *broker_ids: int) -> Iterator[PartitionChangeRecord]:
     """What happens when brokers stop leading: they leave every ISR, and others take over.
 
     Where no one else is in sync the last of `broker_ids` that was stays in the ISR, since its log is the newest.
@@ -204,7 +204,7 @@ def departure(context: Context, *broker_ids: int) -> Iterator[PartitionChange]:
                 yield made
 
 
-def arrival(context: Context, broker_id: int) -> Iterator[PartitionChange]:
+def arrival(context: Context, broker_id: int) -> Iterator[PartitionChangeRecord]:
     """What happens when a broker may lead again: partitions without a leader get one."""
 
     def acceptable(replica: int) -> bool:
@@ -220,7 +220,7 @@ def arrival(context: Context, broker_id: int) -> Iterator[PartitionChange]:
                 yield made
 
 
-def preferred(context: Context) -> Iterator[PartitionChange]:
+def preferred(context: Context) -> Iterator[PartitionChangeRecord]:
     """Leadership back to the first replicas, where they are in sync."""
     for topic, index, partition in context.image.all_partitions():
         if partition.leader != partition.preferred_leader:
@@ -230,7 +230,7 @@ def preferred(context: Context) -> Iterator[PartitionChange]:
                 yield made
 
 
-def unclean(context: Context) -> Iterator[PartitionChange]:
+def unclean(context: Context) -> Iterator[PartitionChangeRecord]:
     """Leaders for partitions without one, where their topic allows to lose records for that."""
     for topic, index, partition in _leaderless(context):
         if allows_unclean(context, topic.name):
@@ -263,7 +263,7 @@ def elect_leaders(context: Context, request: ElectLeadersRequest) -> Decision[El
             ElectLeadersRequest.TopicPartitions(topic=topic.name, partitions=list(topic.partitions))
             for topic in context.image.topics.values()
         ]
-    records: list[PartitionChange] = []
+    records: list[PartitionChangeRecord] = []
     for topic in wanted:
         result = ElectLeadersResponse.ReplicaElectionResult(topic=topic.topic)
         response.replica_election_results.append(result)
@@ -281,7 +281,7 @@ def elect_leaders(context: Context, request: ElectLeadersRequest) -> Decision[El
     return Decision(records, response)
 
 
-def move_leader(context: Context, topic: str, index: int, broker_id: int) -> PartitionChange:
+def move_leader(context: Context, topic: str, index: int, broker_id: int) -> PartitionChangeRecord:
     """The record that makes a node lead a partition; InvalidRequestError says why it cannot."""
     known, partition = _find(context, topic, index)
     where = f"{topic}-{index}"
@@ -297,10 +297,10 @@ def move_leader(context: Context, topic: str, index: int, broker_id: int) -> Par
         )
     if broker_id == partition.leader:
         raise ElectionNotNeededError(f"Node {broker_id} leads {where} already.")
-    return PartitionChange(known.id, index, leader=broker_id)
+    return PartitionChangeRecord(known.id, index, leader=broker_id)
 
 
-def _requested(context: Context, topic: str, index: int, election_type: Election) -> PartitionChange:
+def _requested(context: Context, topic: str, index: int, election_type: Election) -> PartitionChangeRecord:
     known, partition = _find(context, topic, index)
     preferred = election_type is Election.PREFERRED
     if partition.leader == partition.preferred_leader if preferred else partition.has_leader:

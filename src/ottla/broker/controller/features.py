@@ -7,15 +7,15 @@ from typing import Final
 
 from ottla.broker.configs.names import hash_order
 from ottla.broker.controller.decision import CONTROLLER_ID, Context, Decision
-from ottla.broker.metadata.records import FeatureLevel
+from ottla.broker.metadata.features import METADATA_VERSION
+from ottla.broker.metadata.records import FeatureLevelRecord
 from ottla.errors import BrokerError, InvalidUpdateVersionError
 from ottla.wire.messages import UpdateFeaturesRequest, UpdateFeaturesResponse
 
-METADATA_VERSION: Final = "metadata.version"
 _UPGRADE: Final = 1
 _SAFE_DOWNGRADE: Final = 2
 _UNSAFE_DOWNGRADE: Final = 3
-_ONE_ANSWER_SINCE: Final = 2
+_ONE_RESULT_SINCE: Final = 2
 
 
 def update_features(
@@ -31,14 +31,14 @@ def update_features(
         for name in hash_order(updates):
             update = updates[name]
             _check(context, update, version, supported)
-            records.append(FeatureLevel(update.feature, update.max_version_level))
+            records.append(FeatureLevelRecord(update.feature, update.max_version_level))
     except BrokerError as error:
         response.error_code = error.code
         response.error_message = (
             f"The update failed for all features since the following feature had an error: {error.message}"
         )
         return Decision([], response)
-    if version < _ONE_ANSWER_SINCE:
+    if version < _ONE_RESULT_SINCE:
         response.results = [
             UpdateFeaturesResponse.UpdatableFeatureResult(feature=update.feature, error_message="NONE")
             for update in request.feature_updates
@@ -58,7 +58,7 @@ def _check(
         raise InvalidUpdateVersionError(
             f"Invalid update version {level} for feature {update.feature}. {reason}"
         )
-    if update.feature == METADATA_VERSION:
+    if update.feature == METADATA_VERSION.name:
         _check_metadata_version(context.image.features.get(update.feature, 0), level, upgrade_type)
 
 
@@ -104,7 +104,7 @@ def _check_metadata_version(current: int, level: int, upgrade_type: int) -> None
             else "Refusing to perform the requested downgrade because it might delete metadata information."
         )
         raise InvalidUpdateVersionError(
-            f"Unsupported {METADATA_VERSION} downgrade from {current} to {level}. {why}"
+            f"Unsupported {METADATA_VERSION.name} downgrade from {current} to {level}. {why}"
         )
 
 

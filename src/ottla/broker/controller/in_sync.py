@@ -12,7 +12,7 @@ from typing import Final
 from ottla.broker.controller.decision import Context, Decision
 from ottla.broker.controller.elections import Election, PartitionTarget, allows_unclean, change
 from ottla.broker.metadata.image import PartitionImage, TopicImage
-from ottla.broker.metadata.records import PartitionChange
+from ottla.broker.metadata.records import PartitionChangeRecord
 from ottla.errors import (
     BrokerError,
     FencedLeaderEpochError,
@@ -34,7 +34,7 @@ def alter_partition(
     context: Context, request: AlterPartitionRequest, version: int
 ) -> Decision[AlterPartitionResponse]:
     response = AlterPartitionResponse()
-    records: list[PartitionChange] = []
+    records: list[PartitionChangeRecord] = []
     try:
         context.check_broker_epoch(request.broker_id, request.broker_epoch)
     except BrokerError as error:
@@ -119,7 +119,7 @@ def _change(
     topic: TopicImage,
     wanted: AlterPartitionRequest.PartitionData,
     members: Sequence[AlterPartitionRequest.BrokerState],
-) -> PartitionChange | None:
+) -> PartitionChangeRecord | None:
     partition = topic.partitions[wanted.partition_index]
     target = PartitionTarget.of(
         partition,
@@ -135,7 +135,7 @@ def _altered(
     broker_id: int,
     wanted: AlterPartitionRequest.PartitionData,
     partition: PartitionImage,
-    made: PartitionChange | None,
+    made: PartitionChangeRecord | None,
 ) -> AlterPartitionResponse.PartitionData:
     after = partition if made is None else partition.merge(made)
     answer = AlterPartitionResponse.PartitionData(partition_index=wanted.partition_index)

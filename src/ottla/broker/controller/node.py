@@ -23,9 +23,8 @@ from ottla.broker.controller.state import ControllerState
 from ottla.broker.log.config import NEVER, LogConfig
 from ottla.broker.log.log import Log
 from ottla.broker.log.volume import Volume
-from ottla.broker.metadata.log import write_records
 from ottla.broker.metadata.names import METADATA_TOPIC
-from ottla.broker.metadata.records import MetadataRecord
+from ottla.broker.metadata.records import MetadataRecord, write_records
 from ottla.broker.server.dispatch import Dispatcher
 from ottla.broker.server.faults import Faults, TopicPartition
 from ottla.broker.server.server import Limits, Server

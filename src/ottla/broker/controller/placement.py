@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from ottla.broker.controller.decision import Context
 from ottla.broker.metadata.image import BrokerImage
-from ottla.broker.metadata.records import Partition
+from ottla.broker.metadata.records import PartitionRecord
 from ottla.errors import InvalidReplicaAssignmentError, InvalidReplicationFactorError
 from ottla.wire import Uuid
 
@@ -169,7 +169,7 @@ def check_any_active(context: Context, index: int, replicas: Iterable[int]) -> N
         )
 
 
-def new_partition(context: Context, topic_id: Uuid, index: int, replicas: Sequence[int]) -> Partition:
+def new_partition(context: Context, topic_id: Uuid, index: int, replicas: Sequence[int]) -> PartitionRecord:
     """Its active replicas are in sync, since there is nothing to catch up with, and the first of them leads."""
     isr = tuple(replica for replica in replicas if context.image.is_active(replica))
     if not isr:
@@ -177,4 +177,4 @@ def new_partition(context: Context, topic_id: Uuid, index: int, replicas: Sequen
             f"Unable to replicate the partition {len(replicas)} time(s): All brokers are currently fenced or in "
             "controlled shutdown."
         )
-    return Partition(topic_id, index, tuple(replicas), isr, leader=isr[0])
+    return PartitionRecord(topic_id, index, tuple(replicas), isr, leader=isr[0])

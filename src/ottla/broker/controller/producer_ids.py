@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.broker.controller.decision import Context, Decision
-from ottla.broker.metadata.records import ProducerIds
+from ottla.broker.metadata.records import ProducerIdsRecord
 from ottla.errors import BrokerError, UnknownServerError
 from ottla.wire.messages import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
@@ -21,7 +21,7 @@ def allocate(context: Context, request: AllocateProducerIdsRequest) -> Decision[
             raise UnknownServerError("Exhausted all producer ids: the next block would not fit 64 bits")
     except BrokerError as error:
         return Decision([], AllocateProducerIdsResponse(error_code=error.code))
-    record = ProducerIds(request.broker_id, request.broker_epoch, start + BLOCK_SIZE)
+    record = ProducerIdsRecord(request.broker_id, request.broker_epoch, start + BLOCK_SIZE)
     return Decision(
         [record], AllocateProducerIdsResponse(producer_id_start=start, producer_id_len=BLOCK_SIZE)
     )

@@ -11,7 +11,7 @@ from ottla.broker.controller.decision import Context, Decision, check_time
 from ottla.broker.controller.elections import Election, PartitionTarget, allows_unclean, propose
 from ottla.broker.controller.placement import check_assignment
 from ottla.broker.metadata.image import PartitionImage, TopicImage
-from ottla.broker.metadata.records import PartitionChange
+from ottla.broker.metadata.records import PartitionChangeRecord
 from ottla.errors import (
     BrokerError,
     InvalidReplicaAssignmentError,
@@ -36,7 +36,7 @@ def alter_reassignments(
     response = AlterPartitionReassignmentsResponse(
         error_message=None, allow_replication_factor_change=request.allow_replication_factor_change
     )
-    records: list[PartitionChange] = []
+    records: list[PartitionChangeRecord] = []
     for topic in request.topics:
         answer = AlterPartitionReassignmentsResponse.ReassignableTopicResponse(name=topic.name)
         response.responses.append(answer)
@@ -82,7 +82,7 @@ def _alter(
     name: str,
     wanted: AlterPartitionReassignmentsRequest.ReassignablePartition,
     may_resize: bool,
-) -> PartitionChange | None:
+) -> PartitionChangeRecord | None:
     topic = context.image.topics.get(name)
     if topic is None:
         raise UnknownTopicOrPartitionError(f"Unable to find a topic named {name}.")
@@ -114,7 +114,7 @@ def _check_size(partition: PartitionImage, wanted: int) -> None:
 
 def _cancel(
     context: Context, topic: TopicImage, index: int, partition: PartitionImage
-) -> PartitionChange | None:
+) -> PartitionChangeRecord | None:
     """Back to the replicas of before."""
     if not partition.is_reassigning:
         raise NoReassignmentInProgressError()

@@ -24,9 +24,8 @@ from ottla.broker.controller import (
 from ottla.broker.controller.brokers import BrokerSessions
 from ottla.broker.controller.decision import ConfigRules, Context, Decision
 from ottla.broker.controller.placement import Random
-from ottla.broker.metadata.delta import Delta
-from ottla.broker.metadata.image import MetadataImage
-from ottla.broker.metadata.records import Config, FeatureLevel, MetadataRecord
+from ottla.broker.metadata.image import Delta, MetadataImage
+from ottla.broker.metadata.records import ConfigRecord, FeatureLevelRecord, MetadataRecord
 from ottla.wire.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -88,9 +87,11 @@ class ControllerState:
 
         That is said once for all brokers, as since Kafka 4.1, where none may differ from the others (KIP-966).
         """
-        features = [FeatureLevel(name, highest) for name, (_, highest) in self.supported_features.items()]
+        features = [
+            FeatureLevelRecord(name, highest) for name, (_, highest) in self.supported_features.items()
+        ]
         smallest = str(self._context.configs.value("min.insync.replicas"))
-        return [*features, Config(ConfigResourceType.BROKER, "", "min.insync.replicas", smallest)]
+        return [*features, ConfigRecord(ConfigResourceType.BROKER, "", "min.insync.replicas", smallest)]
 
     # Brokers
 

@@ -17,7 +17,13 @@ from ottla.broker.controller.decision import MAX_RECORDS, Context, Decision, che
 from ottla.broker.controller.placement import check_any_active, check_assignment, new_partition
 from ottla.broker.metadata.image import TopicImage
 from ottla.broker.metadata.names import METADATA_TOPIC, unified, why_invalid
-from ottla.broker.metadata.records import Config, MetadataRecord, Partition, RemoveTopic, Topic
+from ottla.broker.metadata.records import (
+    ConfigRecord,
+    MetadataRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 from ottla.errors import (
     BrokerError,
     InvalidConfigError,
@@ -54,13 +60,13 @@ _DISABLED_HAS_A_CODE_SINCE: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class _NewTopic:
-    topic: Topic
+    topic: TopicRecord
     overrides: Mapping[str, str]
-    partitions: Sequence[Partition]
+    partitions: Sequence[PartitionRecord]
 
     def records(self) -> list[MetadataRecord]:
         configs = [
-            Config(ConfigResourceType.TOPIC, self.topic.name, *override)
+            ConfigRecord(ConfigResourceType.TOPIC, self.topic.name, *override)
             for override in self.overrides.items()
         ]
         return [self.topic, *configs, *self.partitions]
@@ -138,7 +144,7 @@ def _new_topic(context: Context, topic: CreateTopicsRequest.CreatableTopic) -> _
     partitions = [
         new_partition(context, topic_id, index, replicas) for index, replicas in enumerate(assignments)
     ]
-    return _NewTopic(Topic(topic.name, topic_id), overrides, partitions)
+    return _NewTopic(TopicRecord(topic.name, topic_id), overrides, partitions)
 
 
 def _overrides(topic: CreateTopicsRequest.CreatableTopic) -> dict[str, str]:
@@ -260,7 +266,7 @@ def delete_topics(
             doomed[topic.id] = name
     for topic_id, name in doomed.items():
         deletions.add(name, topic_id, None)
-    return Decision([RemoveTopic(topic_id) for topic_id in doomed], deletions.response)
+    return Decision([RemoveTopicRecord(topic_id) for topic_id in doomed], deletions.response)
 
 
 class _Deletions:
@@ -318,7 +324,7 @@ def create_partitions(
     response.results = [_grown(name, duplicate) for name, count in times.items() if count > 1]
     if 1 in times.values():
         check_time(request.timeout_ms)
-    records: list[Partition] = []
+    records: list[PartitionRecord] = []
     named_once = {topic.name: topic for topic in request.topics if times[topic.name] == 1}
     # In Kafka's order: what is too much for one request is refused to the topic that comes to it.
     for name in hash_order(named_once):
@@ -333,7 +339,7 @@ def create_partitions(
 
 def _new_partitions(
     context: Context, wanted: CreatePartitionsRequest.CreatePartitionsTopic, at_most: int
-) -> list[Partition]:
+) -> list[PartitionRecord]:
     topic = context.image.topics.get(wanted.name)
     if topic is None:
         raise UnknownTopicOrPartitionError()

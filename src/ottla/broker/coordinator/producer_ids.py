@@ -6,13 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ottla.broker.metadata.controller_channel import ControllerLink
+    from ottla.broker.metadata.controller_channel import ControllerChannel
 
 
 class ProducerIds:
     """The block of one node. What is left of it when the node stops is lost, and is never given twice."""
 
-    def __init__(self, link: ControllerLink) -> None:
+    def __init__(self, link: ControllerChannel) -> None:
         self._link = link
         self._next = self._end = 0
         self._one_at_a_time = asyncio.Lock()

@@ -1,10 +1,10 @@
 """A node's connections to the controller: registration, heartbeats, the metadata log, and forwarded requests.
 
 Three connections, because a connection serves one request at a time: one for the long poll of the metadata log, one
-for heartbeats, one for whatever clients ask of the controller. All of them go over the Runtime's network, and `cut`
+for heartbeats, one for what clients request of the controller. All of them go over the Runtime's network, and `cut`
 cuts them: a node that is cut off serves on with what it knows, until the controller fences it.
 
-A link that fails is tried again. What is fetched and cannot be applied is another matter: it ends the node.
+A connection that fails is opened again. What is fetched and cannot be applied is another matter: it ends the node.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from ottla.broker.background import unending
 from ottla.broker.metadata.features import SUPPORTED
-from ottla.broker.metadata.log import read_records
 from ottla.broker.metadata.names import METADATA_TOPIC
+from ottla.broker.metadata.records import read_records
 from ottla.errors import BrokerError, KafkaError, RequestTimedOutError, StaleBrokerEpochError, raise_for_code
 from ottla.net.channel import Channel
 from ottla.wire import Message, Uuid, decode_response, encode_request
@@ -46,7 +46,7 @@ FETCH_VERSION: Final = 12
 """The last that names topics by name and carries the broker's id at the top."""
 _FETCH_WAIT: Final = 10.0
 _FETCH_BYTES: Final = 8 * 1024 * 1024
-_ASK_TIMEOUT: Final = 30.0
+_REQUEST_TIMEOUT: Final = 30.0
 _RETRY: Final = 0.05
 _START_TIMEOUT: Final = 60.0
 """On top of the session of an incarnation that was killed, which has to end before the next one is let in."""
@@ -55,7 +55,7 @@ _R = TypeVar("_R", bound=Message)
 _Failures = (OSError, TimeoutError, KafkaError)
 
 
-class ControllerLink:
+class ControllerChannel:
     """What a node has to do with the controller."""
 
     def __init__(self, node: Node, controller: tuple[str, int]) -> None:
@@ -93,7 +93,7 @@ class ControllerLink:
         self._check_not_closed()
 
     async def leave(self) -> None:
-        """Asks to be let go, until the controller has moved every leadership away or cannot be reached."""
+        """Wants to shut down, until the controller has moved every leadership away or cannot be reached."""
         self._leaving = True
         try:
             while not (await self._heartbeat()).should_shut_down:
@@ -102,14 +102,14 @@ class ControllerLink:
             _log.warning("node %s leaves without the controller's consent: %s", self._node.id, error)
 
     def shut(self) -> None:
-        """Nothing leaves any more. Whoever still waits, `start` included, is told that the node has stopped."""
+        """Nothing leaves any more. Calls that still wait, `start` included, fail: the node has stopped."""
         self._closed = True
         self._alive.set()
         for channel in self._channels.values():
             channel.close()
 
     async def close(self) -> None:
-        """Shuts the link, and ends what goes on by itself."""
+        """Shuts the channel, and ends the tasks."""
         self.shut()
         tasks, self._tasks = self._tasks, []
         for task in tasks:
@@ -134,10 +134,10 @@ class ControllerLink:
     def heal(self) -> None:
         self._cut = False
 
-    # What the node asks
+    # Requests
 
     async def forward(self, request: Message, call: Call) -> Message:
-        """A client's request, answered by the controller (KIP-590)."""
+        """A client's request, handled by the controller (KIP-590)."""
         header = call.header
         parts = encode_request(request, call.version, header.correlation_id, header.client_id)
         envelope = EnvelopeRequest(
@@ -145,38 +145,38 @@ class ControllerLink:
             request_principal=b"",
             client_host_address=b"\x7f\0\0\1",
         )
-        answer = await self._ask("forward", envelope, 0, EnvelopeResponse)
-        raise_for_code(answer.error_code)
-        assert answer.response_data is not None
-        return decode_response(call.handler.api, call.version, answer.response_data)[1]
+        response = await self._request("forward", envelope, 0, EnvelopeResponse)
+        raise_for_code(response.error_code)
+        assert response.response_data is not None
+        return decode_response(call.handler.api, call.version, response.response_data)[1]
 
     async def create_topics(self, topics: list[CreateTopicsRequest.CreatableTopic]) -> CreateTopicsResponse:
-        """For topics that come into being because somebody uses them."""
+        """For topics that come into being because a client uses them."""
         request = CreateTopicsRequest(topics=topics, timeout_ms=30_000)
-        return await self._ask("forward", request, 7, CreateTopicsResponse)
+        return await self._request("forward", request, 7, CreateTopicsResponse)
 
     async def allocate_producer_ids(self) -> tuple[int, int]:
         """A block of ids: the first, and the one behind the last."""
         request = AllocateProducerIdsRequest(broker_id=self._node.id, broker_epoch=self._epoch)
-        block = await self._ask("forward", request, 0, AllocateProducerIdsResponse)
+        block = await self._request("forward", request, 0, AllocateProducerIdsResponse)
         raise_for_code(block.error_code)
         return block.producer_id_start, block.producer_id_start + block.producer_id_len
 
-    async def _ask(self, purpose: str, request: Message, version: int, expected: type[_R]) -> _R:
+    async def _request(self, purpose: str, request: Message, version: int, expected: type[_R]) -> _R:
         try:
             channel = await self._channel(purpose)
-            answer = await channel.ask(request, version, _ASK_TIMEOUT)
+            response = await channel.ask(request, version, _REQUEST_TIMEOUT)
         except BrokerError:
             raise
         except _Failures as error:
             raise RequestTimedOutError(f"the controller cannot be reached: {error}") from error
-        assert isinstance(answer, expected)
-        return answer
+        assert isinstance(response, expected)
+        return response
 
     async def _channel(self, purpose: str) -> Channel:
         lock = self._opening.setdefault(purpose, asyncio.Lock())
         async with lock:
-            self._check_link()
+            self._check_connected()
             channel = self._channels.get(purpose)
             if channel is None or channel.is_closed:
                 host, port = self._address
@@ -186,11 +186,11 @@ class ControllerLink:
                 if self._closed or self._cut:
                     channel.close()
                     await channel.wait_closed()
-                self._check_link()
+                self._check_connected()
                 self._channels[purpose] = channel
             return channel
 
-    def _check_link(self) -> None:
+    def _check_connected(self) -> None:
         self._check_not_closed()
         if self._cut:
             raise ConnectionRefusedError("the link to the controller is cut")
@@ -199,10 +199,10 @@ class ControllerLink:
         if self._closed:
             raise ConnectionAbortedError(f"node {self._node.id} has been stopped")
 
-    # What goes on by itself
+    # Tasks of the node
 
     async def _follow(self) -> None:
-        """Registers, then replays the metadata log as it grows; begins anew whenever the link fails."""
+        """Registers, then replays the metadata log as it grows; begins anew whenever a connection fails."""
         while True:
             try:
                 await self._running.wait()
@@ -214,7 +214,7 @@ class ControllerLink:
                 _log.info("node %s: the metadata log cannot be followed: %s", self._node.id, error)
                 await self._clock.sleep(_RETRY)
             else:
-                # Outside of the try: a volume's OSError is no failure of the link, and trying again helps nobody.
+                # Outside of the try: a volume's OSError is no failure of a connection, and does not pass.
                 self._apply(records)
 
     async def _register(self) -> None:
@@ -240,9 +240,9 @@ class ControllerLink:
             log_dirs=[self._incarnation],
             previous_broker_epoch=-1,
         )
-        answer = await self._ask("heartbeat", request, 4, BrokerRegistrationResponse)
-        raise_for_code(answer.error_code)
-        self._epoch = answer.broker_epoch
+        response = await self._request("heartbeat", request, 4, BrokerRegistrationResponse)
+        raise_for_code(response.error_code)
+        self._epoch = response.broker_epoch
 
     async def _pull(self) -> Buffer | None:
         """The next records of the metadata log."""
@@ -258,9 +258,9 @@ class ControllerLink:
             max_bytes=_FETCH_BYTES,
             topics=[FetchRequest.FetchTopic(topic=METADATA_TOPIC, partitions=[wanted])],
         )
-        answer = await channel.ask(request, FETCH_VERSION, _FETCH_WAIT + _ASK_TIMEOUT)
-        assert isinstance(answer, FetchResponse)
-        (partition,) = answer.responses[0].partitions
+        response = await channel.ask(request, FETCH_VERSION, _FETCH_WAIT + _REQUEST_TIMEOUT)
+        assert isinstance(response, FetchResponse)
+        (partition,) = response.responses[0].partitions
         raise_for_code(partition.error_code)
         await self._running.wait()
         return partition.records
@@ -306,6 +306,6 @@ class ControllerLink:
             want_fence=False,
             want_shut_down=self._leaving,
         )
-        answer = await self._ask("heartbeat", request, 1, BrokerHeartbeatResponse)
-        raise_for_code(answer.error_code)
-        return answer
+        response = await self._request("heartbeat", request, 1, BrokerHeartbeatResponse)
+        raise_for_code(response.error_code)
+        return response

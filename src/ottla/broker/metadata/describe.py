@@ -1,4 +1,4 @@
-"""What clients are told of the cluster: which brokers there are, who leads a partition, which replicas are down.
+"""What clients see of the cluster: which brokers there are, who leads a partition, which replicas are down.
 
 Metadata, DescribeCluster, DescribeTopicPartitions and FindCoordinator say it in their own words; the rules are
 here. A broker is there for clients while it is not fenced.
@@ -13,7 +13,7 @@ from ottla.broker.metadata.records import NO_LEADER
 
 NO_CONTROLLER: Final = -1
 
-# What nobody has restricted: one bit per AclOperation that the kind of resource knows (KIP-430).
+# What no ACL restricts: one bit per AclOperation that the kind of resource knows (KIP-430).
 _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = range(3, 9)
 _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = range(9, 13)
 

@@ -1,10 +1,11 @@
-"""What one node knows about the cluster, after replaying the metadata log up to some offset.
+"""What one node knows about the cluster, after replaying the metadata log up to some offset, and what a run changed.
 
 Nodes and the controller keep one each and never share it: a node that has fetched less sees an older cluster,
 as in Kafka. Whether a record makes sense was decided when it was written; here it is only applied.
 
 Invariant: two images that applied the same records are equal. Partitions and brokers are values that are
-replaced, not changed, so a reader may keep one over an await.
+replaced, not changed, so a reader may keep one over an await. In a Delta, `old` is the state before the first record
+of the run and `new` the one after its last; what came and went in between is not seen.
 """
 
 from __future__ import annotations
@@ -13,22 +14,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ottla.broker.metadata.delta import Delta
 from ottla.broker.metadata.records import (
     NO_LEADER,
-    BrokerChange,
-    Config,
-    FeatureLevel,
-    Listener,
+    BrokerChangeRecord,
+    BrokerEndpoint,
+    ConfigRecord,
+    FeatureLevelRecord,
     MetadataRecord,
-    Partition,
-    PartitionChange,
-    ProducerIds,
-    RegisterBroker,
-    RemoveTopic,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
     SupportedFeature,
-    Topic,
-    UnregisterBroker,
+    TopicRecord,
+    UnregisterBrokerRecord,
 )
 from ottla.wire import Uuid
 from ottla.wire.resources import ConfigResourceType
@@ -43,7 +43,7 @@ class BrokerImage:
     id: int
     epoch: int
     incarnation_id: Uuid
-    listeners: tuple[Listener, ...]
+    listeners: tuple[BrokerEndpoint, ...]
     rack: str | None
     fenced: bool
     in_controlled_shutdown: bool
@@ -53,7 +53,7 @@ class BrokerImage:
 
     @property
     def alive(self) -> bool:
-        """Clients are told of it."""
+        """Clients see it."""
         return not self.fenced
 
     @property
@@ -69,7 +69,7 @@ class BrokerImage:
     def port(self) -> int:
         return self.listeners[0].port if self.listeners else -1
 
-    def listener(self, name: str) -> Listener | None:
+    def listener(self, name: str) -> BrokerEndpoint | None:
         return next((listener for listener in self.listeners if listener.name == name), None)
 
 
@@ -97,7 +97,7 @@ class PartitionImage:
     def is_reassigning(self) -> bool:
         return bool(self.adding or self.removing)
 
-    def merge(self, change: PartitionChange) -> PartitionImage:
+    def merge(self, change: PartitionChangeRecord) -> PartitionImage:
         """This partition after a change, with the epochs that KRaft gives it."""
         return PartitionImage(
             replicas=self.replicas if change.replicas is None else change.replicas,
@@ -116,6 +116,51 @@ class TopicImage:
     name: str
     id: Uuid
     partitions: dict[int, PartitionImage] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class PartitionDelta:
+    """One partition before and after; without `old` it is new, without `new` it has been deleted."""
+
+    topic: str
+    topic_id: Uuid
+    index: int
+    old: PartitionImage | None
+    new: PartitionImage | None
+
+
+@dataclass(slots=True)
+class Delta:
+    """Everything that a run of records changed, for the node to act on; the dicts keep the order of the records."""
+
+    partitions: dict[tuple[Uuid, int], PartitionDelta] = field(default_factory=dict)
+    created_topics: dict[Uuid, str] = field(default_factory=dict)
+    deleted_topics: dict[Uuid, str] = field(default_factory=dict)
+    brokers: dict[int, None] = field(default_factory=dict)
+    configs: dict[tuple[int, str], None] = field(default_factory=dict)
+    features: dict[str, None] = field(default_factory=dict)
+    producer_ids: bool = False
+
+    def note_partition(
+        self,
+        topic: str,
+        topic_id: Uuid,
+        index: int,
+        old: PartitionImage | None,
+        new: PartitionImage | None,
+    ) -> None:
+        known = self.partitions.get((topic_id, index))
+        if known is None:
+            self.partitions[topic_id, index] = PartitionDelta(topic, topic_id, index, old, new)
+        else:
+            known.new = new
+
+    def note_topic(self, topic_id: Uuid, name: str) -> None:
+        self.created_topics[topic_id] = name
+
+    def note_removal(self, topic_id: Uuid, name: str) -> None:
+        if self.created_topics.pop(topic_id, None) is None:
+            self.deleted_topics[topic_id] = name
 
 
 @dataclass(slots=True)
@@ -143,32 +188,32 @@ class MetadataImage:
         delta = Delta() if delta is None else delta
         self.offset += 1
         match record:
-            case PartitionChange():
+            case PartitionChangeRecord():
                 self._change_partition(record, delta)
-            case Partition():
+            case PartitionRecord():
                 self._add_partition(record, delta)
-            case Topic():
+            case TopicRecord():
                 topic = TopicImage(record.name, record.topic_id)
                 self.topics[topic.name] = self.topics_by_id[topic.id] = topic
                 delta.note_topic(topic.id, topic.name)
-            case RemoveTopic():
+            case RemoveTopicRecord():
                 self._remove_topic(record, delta)
-            case RegisterBroker():
+            case RegisterBrokerRecord():
                 self._register(record)
                 delta.brokers[record.broker_id] = None
-            case BrokerChange():
+            case BrokerChangeRecord():
                 self._change_broker(record)
                 delta.brokers[record.broker_id] = None
-            case UnregisterBroker():
+            case UnregisterBrokerRecord():
                 del self.brokers[record.broker_id]
                 delta.brokers[record.broker_id] = None
-            case Config():
+            case ConfigRecord():
                 self._configure(record)
                 delta.configs[record.resource_type, record.resource_name] = None
-            case ProducerIds():
+            case ProducerIdsRecord():
                 self.next_producer_id = record.next_producer_id
                 delta.producer_ids = True
-            case FeatureLevel():
+            case FeatureLevelRecord():
                 self._set_feature(record)
                 delta.features[record.name] = None
 
@@ -193,7 +238,7 @@ class MetadataImage:
             for index, partition in topic.partitions.items():
                 yield topic, index, partition
 
-    def _add_partition(self, record: Partition, delta: Delta) -> None:
+    def _add_partition(self, record: PartitionRecord, delta: Delta) -> None:
         topic = self.topics_by_id[record.topic_id]
         new = PartitionImage(
             record.replicas, record.isr, record.leader, record.leader_epoch, record.partition_epoch
@@ -201,13 +246,13 @@ class MetadataImage:
         delta.note_partition(topic.name, topic.id, record.index, None, new)
         topic.partitions[record.index] = new
 
-    def _change_partition(self, record: PartitionChange, delta: Delta) -> None:
+    def _change_partition(self, record: PartitionChangeRecord, delta: Delta) -> None:
         topic = self.topics_by_id[record.topic_id]
         old = topic.partitions[record.index]
         new = topic.partitions[record.index] = old.merge(record)
         delta.note_partition(topic.name, topic.id, record.index, old, new)
 
-    def _remove_topic(self, record: RemoveTopic, delta: Delta) -> None:
+    def _remove_topic(self, record: RemoveTopicRecord, delta: Delta) -> None:
         topic = self.topics_by_id.pop(record.topic_id)
         del self.topics[topic.name]
         if self.configs.pop((ConfigResourceType.TOPIC, topic.name), None) is not None:
@@ -216,7 +261,7 @@ class MetadataImage:
             delta.note_partition(topic.name, topic.id, index, partition, None)
         delta.note_removal(topic.id, topic.name)
 
-    def _register(self, record: RegisterBroker) -> None:
+    def _register(self, record: RegisterBrokerRecord) -> None:
         self.brokers[record.broker_id] = BrokerImage(
             id=record.broker_id,
             epoch=record.broker_epoch,
@@ -229,7 +274,7 @@ class MetadataImage:
             registration_offset=self.offset,
         )
 
-    def _change_broker(self, record: BrokerChange) -> None:
+    def _change_broker(self, record: BrokerChangeRecord) -> None:
         broker = self.brokers[record.broker_id]
         if record.fenced is not None:
             broker = replace(broker, fenced=record.fenced)
@@ -237,7 +282,7 @@ class MetadataImage:
             broker = replace(broker, in_controlled_shutdown=record.in_controlled_shutdown)
         self.brokers[record.broker_id] = broker
 
-    def _configure(self, record: Config) -> None:
+    def _configure(self, record: ConfigRecord) -> None:
         key = (record.resource_type, record.resource_name)
         overrides = dict(self.configs.get(key, _NO_CONFIGS))
         if record.value is None:
@@ -249,7 +294,7 @@ class MetadataImage:
         else:
             self.configs.pop(key, None)
 
-    def _set_feature(self, record: FeatureLevel) -> None:
+    def _set_feature(self, record: FeatureLevelRecord) -> None:
         if record.level:
             self.features[record.name] = record.level
         else:

@@ -1,7 +1,7 @@
-"""The records of the metadata log: what the controller has decided, one small fact each.
+"""The metadata log: the records in which the controller writes down what it has decided, one small fact each.
 
 They follow KRaft's records in name and meaning, but their bytes are ours: JSON with a type and a version, the
-value of an ordinary Kafka record. What the facts add up to is in image.py.
+value of an ordinary Kafka record, one batch per decision. What the facts add up to is in image.py.
 
 Invariant: `decode(encode(record)) == record`, and a record never changes once it is made.
 """
@@ -9,18 +9,22 @@ Invariant: `decode(encode(record)) == record`, and a record never changes once i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final, TypeAlias
 
+from ottla.broker.metadata.names import METADATA_TOPIC
 from ottla.errors import DecodeError
 from ottla.wire import Uuid
+from ottla.wire.batches import encode_batch
+from ottla.wire.primitives import Buffer
+from ottla.wire.records import decode_fetch
 
 NO_LEADER: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class BrokerEndpoint:
     """Where a broker serves, under one listener name."""
 
     name: str
@@ -39,13 +43,13 @@ class SupportedFeature:
 
 
 @dataclass(frozen=True, slots=True)
-class RegisterBroker:
+class RegisterBrokerRecord:
     """A broker, or a new incarnation of one, has asked to be part of the cluster."""
 
     broker_id: int
     broker_epoch: int
     incarnation_id: Uuid
-    listeners: tuple[Listener, ...]
+    listeners: tuple[BrokerEndpoint, ...]
     rack: str | None = None
     fenced: bool = True
     in_controlled_shutdown: bool = False
@@ -53,7 +57,7 @@ class RegisterBroker:
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerChange:
+class BrokerChangeRecord:
     """A registration changes; None leaves a field as it is."""
 
     broker_id: int
@@ -63,26 +67,26 @@ class BrokerChange:
 
 
 @dataclass(frozen=True, slots=True)
-class UnregisterBroker:
+class UnregisterBrokerRecord:
     broker_id: int
     broker_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class TopicRecord:
     name: str
     topic_id: Uuid
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveTopic:
+class RemoveTopicRecord:
     """Takes the topic's partitions and configs with it."""
 
     topic_id: Uuid
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class PartitionRecord:
     """A new partition, whole."""
 
     topic_id: Uuid
@@ -95,7 +99,7 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionChange:
+class PartitionChangeRecord:
     """A partition changes; None leaves a field as it is.
 
     Epochs are not written down: every change raises the partition epoch, and one that names a leader, be it the
@@ -113,7 +117,7 @@ class PartitionChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class ConfigRecord:
     """One override of one resource; without a value it is removed."""
 
     resource_type: int
@@ -123,7 +127,7 @@ class Config:
 
 
 @dataclass(frozen=True, slots=True)
-class ProducerIds:
+class ProducerIdsRecord:
     """The block of producer ids before `next_producer_id` belongs to this broker."""
 
     broker_id: int
@@ -132,7 +136,7 @@ class ProducerIds:
 
 
 @dataclass(frozen=True, slots=True)
-class FeatureLevel:
+class FeatureLevelRecord:
     """The level that the whole cluster runs a feature at; 0 is off."""
 
     name: str
@@ -140,49 +144,50 @@ class FeatureLevel:
 
 
 MetadataRecord: TypeAlias = (
-    RegisterBroker
-    | BrokerChange
-    | UnregisterBroker
-    | Topic
-    | RemoveTopic
-    | Partition
-    | PartitionChange
-    | Config
-    | ProducerIds
-    | FeatureLevel
+    RegisterBrokerRecord
+    | BrokerChangeRecord
+    | UnregisterBrokerRecord
+    | TopicRecord
+    | RemoveTopicRecord
+    | PartitionRecord
+    | PartitionChangeRecord
+    | ConfigRecord
+    | ProducerIdsRecord
+    | FeatureLevelRecord
 )
 
 _VERSION: Final = 0
 _TYPES: Final[dict[str, type[MetadataRecord]]] = {
-    type_.__name__: type_
+    type_.__name__.removesuffix("Record"): type_
     for type_ in (
-        RegisterBroker,
-        BrokerChange,
-        UnregisterBroker,
-        Topic,
-        RemoveTopic,
-        Partition,
-        PartitionChange,
-        Config,
-        ProducerIds,
-        FeatureLevel,
+        RegisterBrokerRecord,
+        BrokerChangeRecord,
+        UnregisterBrokerRecord,
+        TopicRecord,
+        RemoveTopicRecord,
+        PartitionRecord,
+        PartitionChangeRecord,
+        ConfigRecord,
+        ProducerIdsRecord,
+        FeatureLevelRecord,
     )
 }
+_NAMES: Final = {type_: name for name, type_ in _TYPES.items()}
 _FIELDS: Final = {
     type_: tuple(field.name for field in fields(type_))
-    for type_ in (*_TYPES.values(), Listener, SupportedFeature)
+    for type_ in (*_TYPES.values(), BrokerEndpoint, SupportedFeature)
 }
 _READERS: Final[dict[str, Callable[[Any], Any]]] = {
     "topic_id": Uuid.parse,
     "incarnation_id": Uuid.parse,
-    "listeners": lambda items: tuple(Listener(**item) for item in items),
+    "listeners": lambda items: tuple(BrokerEndpoint(**item) for item in items),
     "features": lambda items: tuple(SupportedFeature(**item) for item in items),
 }
 
 
 def encode(record: MetadataRecord) -> bytes:
     """The value of the log record that carries `record`."""
-    content = {"type": type(record).__name__, "version": _VERSION, **_plain(record)}
+    content = {"type": _NAMES[type(record)], "version": _VERSION, **_plain(record)}
     return json.dumps(content, separators=(",", ":"), default=_plain_value).encode()
 
 
@@ -190,23 +195,37 @@ def decode(data: bytes | bytearray | memoryview) -> MetadataRecord:
     """The record in `data`; DecodeError for anything that `encode` has not written."""
     try:
         content = json.loads(bytes(data))
-        type_ = _TYPES[content.pop("type")]
+        name = content.pop("type")
+        type_ = _TYPES[name]
         version = content.pop("version")
         if version != _VERSION:
-            raise DecodeError(f"a {type_.__name__} record of version {version}, only {_VERSION} is known")
-        return type_(**{name: _read(name, value) for name, value in content.items()})
+            raise DecodeError(f"a {name} record of version {version}, only {_VERSION} is known")
+        return type_(**{field: _read(field, value) for field, value in content.items()})
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise DecodeError(f"not a metadata record: {error!r}") from error
 
 
-def _plain(struct: MetadataRecord | Listener | SupportedFeature) -> dict[str, object]:
+def write_records(records: Sequence[MetadataRecord], now_ms: int) -> bytearray:
+    """A batch of the log; the log gives it its offsets."""
+    return bytearray(
+        encode_batch([(number, now_ms, None, encode(record), []) for number, record in enumerate(records)])
+    )
+
+
+def read_records(data: Buffer, offset: int) -> list[MetadataRecord]:
+    """The records of a fetch, from `offset` on."""
+    fetched = decode_fetch(data, METADATA_TOPIC, 0, offset=offset)
+    return [decode(record.value or b"") for record in fetched]
+
+
+def _plain(struct: MetadataRecord | BrokerEndpoint | SupportedFeature) -> dict[str, object]:
     return {name: getattr(struct, name) for name in _FIELDS[type(struct)]}
 
 
 def _plain_value(value: object) -> object:
     if isinstance(value, Uuid):
         return str(value)
-    if isinstance(value, Listener | SupportedFeature):
+    if isinstance(value, BrokerEndpoint | SupportedFeature):
         return _plain(value)
     raise TypeError(f"{value!r} cannot be part of a metadata record")
 
