@@ -4,17 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.configs import (
-    BrokerConfigs,
-    BrokerLoggers,
-    Overrides,
-    TopicConfigs,
-    Wanted,
-    describe,
-    describe_broker,
-    describe_loggers,
-    describe_topic,
-)
+from ottla.broker.configs import BrokerConfigs, BrokerLoggers, Overrides, TopicConfigs, describe
+from ottla.broker.configs.describe import DescribeOptions, describe_broker, describe_loggers, describe_topic
 from ottla.wire import decode_response, encode_response
 from ottla.wire.apis import api_named
 from ottla.wire.messages import DescribeConfigsRequest, DescribeConfigsResponse
@@ -92,21 +83,21 @@ def test_only_known_configs_of_those_asked_for_are_described() -> None:
 
 def test_synonyms_and_documentation_are_left_out_unless_asked_for() -> None:
     topic = TopicConfigs({"retention.ms": "5"}, BROKER)
-    (bare,) = describe_topic(topic, Wanted(["retention.ms"]))
+    (bare,) = describe_topic(topic, DescribeOptions(["retention.ms"]))
     assert (bare.synonyms, bare.documentation) == ([], None)
-    (full,) = describe_topic(topic, Wanted(["retention.ms"], synonyms=True, documentation=True))
+    (full,) = describe_topic(topic, DescribeOptions(["retention.ms"], synonyms=True, documentation=True))
     assert full.synonyms
     assert full.documentation == "The age at which a segment is deleted; -1 means never."
 
 
 def test_a_secret_is_never_shown() -> None:
-    (entry,) = describe_broker(BROKER, Wanted(["delegation.token.secret.key"], synonyms=True))
+    (entry,) = describe_broker(BROKER, DescribeOptions(["delegation.token.secret.key"], synonyms=True))
     assert (entry.value, entry.is_sensitive) == (None, True)
     assert [synonym.value for synonym in entry.synonyms] == [None]
 
 
 def test_loggers_have_levels_and_nothing_else() -> None:
-    assert describe_loggers(BrokerLoggers(["a"]), Wanted(["a"])) == [
+    assert describe_loggers(BrokerLoggers(["a"]), DescribeOptions(["a"])) == [
         DescribeConfigsResponse.DescribeConfigsResourceResult(
             name="a", value="INFO", config_source=6, documentation=""
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.configs import BrokerConfigs, GroupConfigs
-from ottla.broker.configs.group import validate_group
+from ottla.broker.configs import BrokerConfigs
+from ottla.broker.configs.group import GroupConfigs, validate_group
 from ottla.errors import InvalidConfigError
 
 

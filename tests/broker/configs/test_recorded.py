@@ -9,23 +9,24 @@ from typing import Any
 import pytest
 
 from ottla.broker.configs import (
-    BROKER,
-    TOPIC,
     BrokerConfigs,
     BrokerLoggers,
-    GroupConfigs,
     TopicConfigs,
     alter,
-    describe_broker,
-    describe_broker_defaults,
-    describe_client_metrics,
     describe_created,
-    describe_group,
-    describe_topic,
     incremental_alter,
     preprocess,
     validate_topic,
 )
+from ottla.broker.configs.describe import (
+    describe_broker,
+    describe_broker_defaults,
+    describe_client_metrics,
+    describe_group,
+    describe_topic,
+)
+from ottla.broker.configs.group import GroupConfigs
+from ottla.broker.configs.tables import BROKER, TOPIC
 from ottla.errors import BrokerError
 from ottla.wire.messages import AlterConfigsRequest, IncrementalAlterConfigsRequest
 from ottla.wire.resources import ConfigResourceType, ConfigSource

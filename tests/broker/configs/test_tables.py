@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.configs import BROKER, CLIENT_METRICS, GROUP, TOPIC, ConfigTable, ConfigType, UpdateMode
+from ottla.broker.configs.definitions import ConfigType, UpdateMode
+from ottla.broker.configs.tables import BROKER, CLIENT_METRICS, GROUP, TOPIC, ConfigTable
 
 TABLES = pytest.mark.parametrize(
     "table", [TOPIC, BROKER, GROUP, CLIENT_METRICS], ids=["topic", "broker", "group", "client metrics"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.configs import BrokerConfigs, TopicConfigs, log_settings, validate_topic
+from ottla.broker.configs import BrokerConfigs, TopicConfigs, validate_topic
+from ottla.broker.configs.topic import log_settings
 from ottla.errors import InvalidConfigError
 
 TIERED = BrokerConfigs({"remote.log.storage.system.enable": True}, node_id=1)

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from ottla.broker.configs import BROKER, GROUP, TOPIC, ConfigError, ConfigType
-from ottla.broker.configs.definitions import Definition, Value
+from ottla.broker.configs import ConfigError
+from ottla.broker.configs.definitions import ConfigType, Definition, Value
+from ottla.broker.configs.tables import BROKER, GROUP, TOPIC
 from ottla.broker.configs.values import parse, to_text
 
 

@@ -26,7 +26,6 @@ def test_a_new_log_knows_no_epoch() -> None:
     made = epochs()
     assert made.latest is None
     assert made.earliest is None
-    assert made.epoch_of(0) is None
     assert made.end_offset_for(0, 10) == (-1, -1)
 
 
@@ -75,11 +74,6 @@ def test_what_is_no_epoch_is_not_assigned(entry: tuple[int, int]) -> None:
 )
 def test_the_end_of_an_epoch_is_the_start_of_the_next(epoch: int, answer: tuple[int, int]) -> None:
     assert epochs((2, 10), (4, 20), (5, 30)).end_offset_for(epoch, 40) == answer
-
-
-@pytest.mark.parametrize(("offset", "epoch"), [(9, None), (10, 2), (19, 2), (20, 4), (99, 4)])
-def test_an_offset_was_written_in_an_epoch(offset: int, epoch: int | None) -> None:
-    assert epochs((2, 10), (4, 20)).epoch_of(offset) == epoch
 
 
 def test_a_log_that_ends_earlier_forgets_later_epochs() -> None:

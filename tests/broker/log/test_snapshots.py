@@ -8,17 +8,17 @@ import pytest
 
 from ottla._native import crc32c
 from ottla.broker.log.fs import MemoryFileSystem
-from ottla.broker.log.producers import ProducerState, RememberedBatch
+from ottla.broker.log.producers import ProducerStateEntry, RememberedBatch
 from ottla.broker.log.snapshots import Snapshots, decode_snapshot, encode_snapshot
 
 
-def known(producer_id: int, *batches: RememberedBatch, open_since: int | None = None) -> ProducerState:
-    state = ProducerState(producer_id, 3, 4, 1000, open_since)
+def known(producer_id: int, *batches: RememberedBatch, open_since: int | None = None) -> ProducerStateEntry:
+    state = ProducerStateEntry(producer_id, 3, 4, 1000, open_since)
     state.batches.extend(batches)
     return state
 
 
-def fields(state: ProducerState) -> tuple[object, ...]:
+def fields(state: ProducerStateEntry) -> tuple[object, ...]:
     return (
         *(state.producer_id, state.epoch, state.coordinator_epoch, state.last_timestamp),
         *(state.transaction_first_offset, list(state.batches)),
@@ -41,7 +41,7 @@ def test_an_entry_is_kafkas() -> None:
     ],
     ids=["plain", "around the largest sequence", "a coordinator's", "only a marker"],
 )
-def test_a_state_comes_back(state: ProducerState) -> None:
+def test_a_state_comes_back(state: ProducerStateEntry) -> None:
     restored = decode_snapshot(encode_snapshot([state, known(8)]))
     assert restored is not None
     assert [fields(each) for each in restored] == [fields(state), fields(known(8))]

@@ -72,8 +72,6 @@ def test_a_broker_remembers_where_its_registration_is() -> None:
 def test_a_broker_has_the_address_of_its_first_listener() -> None:
     broker = replay(register(1)).brokers[1]
     assert (broker.host, broker.port) == ("here", 9001)
-    assert broker.listener("SSL") == LISTENERS[1]
-    assert broker.listener("SASL_SSL") is None
 
 
 def test_a_broker_that_is_unregistered_is_gone() -> None:

@@ -24,9 +24,8 @@ from ottla.broker.cluster import seeding
 from ottla.broker.cluster.node import Node, NodeFailedError, NodeOptions, log_directory
 from ottla.broker.cluster.releases import max_versions_of
 from ottla.broker.cluster.seeding import Seed
-from ottla.broker.configs import BrokerConfigs, TopicConfigs
+from ottla.broker.configs import BrokerConfigs, TopicConfigs, log_config
 from ottla.broker.configs.broker import to_static_text
-from ottla.broker.configs.topic import log_config
 from ottla.broker.controller.configs import ControllerRules
 from ottla.broker.controller.node import ControllerNode
 from ottla.broker.controller.state import ControllerState

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ottla.broker.background import reason, timed
-from ottla.broker.configs import BrokerConfigs, BrokerLoggers, TopicConfigs
-from ottla.broker.configs.topic import log_config
+from ottla.broker.configs import BrokerConfigs, BrokerLoggers, TopicConfigs, log_config
 from ottla.broker.coordinator.producer_ids import ProducerIds
 from ottla.broker.handlers import BROKER
 from ottla.broker.log.config import LogConfig

@@ -10,53 +10,23 @@ of it without any I/O; where overrides are kept is the business of broker.metada
 
 from ottla.broker.configs.alter import alter, incremental_alter, preprocess
 from ottla.broker.configs.broker import BrokerConfigs
-from ottla.broker.configs.definitions import ConfigType, Definition, Overrides, UpdateMode
-from ottla.broker.configs.describe import (
-    Sources,
-    Wanted,
-    describe,
-    describe_broker,
-    describe_broker_defaults,
-    describe_client_metrics,
-    describe_created,
-    describe_group,
-    describe_loggers,
-    describe_topic,
-)
-from ottla.broker.configs.group import GroupConfigs
+from ottla.broker.configs.definitions import Overrides
+from ottla.broker.configs.describe import describe, describe_created
 from ottla.broker.configs.loggers import BrokerLoggers
-from ottla.broker.configs.tables import BROKER, CLIENT_METRICS, GROUP, TOPIC, ConfigTable
-from ottla.broker.configs.topic import TopicConfigs, log_settings, validate_topic
+from ottla.broker.configs.topic import TopicConfigs, log_config, validate_topic
 from ottla.broker.configs.values import ConfigError
 
 __all__ = [
-    "BROKER",
-    "CLIENT_METRICS",
-    "GROUP",
-    "TOPIC",
     "BrokerConfigs",
     "BrokerLoggers",
     "ConfigError",
-    "ConfigTable",
-    "ConfigType",
-    "Definition",
-    "GroupConfigs",
     "Overrides",
-    "Sources",
     "TopicConfigs",
-    "UpdateMode",
-    "Wanted",
     "alter",
     "describe",
-    "describe_broker",
-    "describe_broker_defaults",
-    "describe_client_metrics",
     "describe_created",
-    "describe_group",
-    "describe_loggers",
-    "describe_topic",
     "incremental_alter",
-    "log_settings",
+    "log_config",
     "preprocess",
     "validate_topic",
 ]

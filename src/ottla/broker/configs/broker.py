@@ -39,7 +39,7 @@ _SAME: Final[Mapping[str, tuple[str, ...]]] = {
 } | {"log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")}
 
 
-class Found(NamedTuple):
+class LayerValue(NamedTuple):
     """A value that some layer has, as text."""
 
     name: str
@@ -109,7 +109,7 @@ class BrokerConfigs:
             (ConfigSource.STATIC_BROKER, self.static),
         )
 
-    def synonyms(self, name: str) -> list[Found]:
+    def synonyms(self, name: str) -> list[LayerValue]:
         """Every value that there is for a config, in the order of precedence, its default last.
 
         One that stands under another name counts only behind one under the name itself: that is how Kafka
@@ -118,7 +118,7 @@ class BrokerConfigs:
         """
         names = _same(name)
         found = [
-            Found(each, layer[each], source)
+            LayerValue(each, layer[each], source)
             for source, layer in self.layers()
             for each in names
             if each in layer
@@ -126,7 +126,7 @@ class BrokerConfigs:
         for each in names:
             default = BROKER[each].default if each in BROKER else None
             if default is not None:
-                found.append(Found(each, default, ConfigSource.DEFAULT))
+                found.append(LayerValue(each, default, ConfigSource.DEFAULT))
         return list(dropwhile(lambda one: one.name != name, found))
 
     def _resolve(self, name: str) -> Any:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 from ottla.broker.configs import values
-from ottla.broker.configs.broker import BrokerConfigs, Found, definition_of
+from ottla.broker.configs.broker import BrokerConfigs, LayerValue, definition_of
 from ottla.broker.configs.definitions import ConfigType, Definition, Overrides, UpdateMode
 from ottla.broker.configs.group import GroupConfigs
 from ottla.broker.configs.loggers import BrokerLoggers
@@ -23,14 +23,14 @@ from ottla.wire.messages import CreateTopicsResponse, DescribeConfigsRequest, De
 from ottla.wire.resources import ConfigResourceType, ConfigSource
 
 Entry: TypeAlias = DescribeConfigsResponse.DescribeConfigsResourceResult
-Result: TypeAlias = DescribeConfigsResponse.DescribeConfigsResult
+DescribeResult: TypeAlias = DescribeConfigsResponse.DescribeConfigsResult
 _Synonym: TypeAlias = DescribeConfigsResponse.DescribeConfigsSynonym
 CreatedEntry: TypeAlias = CreateTopicsResponse.CreatableTopicConfigs
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a request asks for; `keys` None or empty: all configs."""
+class DescribeOptions:
+    """What a request names; `keys` None or empty: all configs."""
 
     keys: Collection[str] | None = None
     synonyms: bool = False
@@ -40,7 +40,7 @@ class Wanted:
         return sorted(name for name in names if not self.keys or name in self.keys)
 
 
-EVERYTHING: Final = Wanted(synonyms=True, documentation=True)
+EVERYTHING: Final = DescribeOptions(synonyms=True, documentation=True)
 
 
 class Sources(Protocol):
@@ -59,22 +59,24 @@ class Sources(Protocol):
         """As the metadata image has them."""
 
 
-def describe(request: DescribeConfigsRequest, sources: Sources) -> list[Result]:
+def describe(request: DescribeConfigsRequest, sources: Sources) -> list[DescribeResult]:
     """The results of a whole request, in its order."""
     return [
         describe_resource(
             resource.resource_type,
             resource.resource_name,
-            Wanted(resource.configuration_keys, request.include_synonyms, request.include_documentation),
+            DescribeOptions(
+                resource.configuration_keys, request.include_synonyms, request.include_documentation
+            ),
             sources,
         )
         for resource in request.resources
     ]
 
 
-def describe_resource(kind: int, name: str, wanted: Wanted, sources: Sources) -> Result:
+def describe_resource(kind: int, name: str, wanted: DescribeOptions, sources: Sources) -> DescribeResult:
     """One resource, or the error that Kafka answers for it."""
-    result = Result(resource_type=kind, resource_name=name, error_message="")
+    result = DescribeResult(resource_type=kind, resource_name=name, error_message="")
     try:
         result.configs = _entries(kind, name, wanted, sources)
     except UnknownTopicOrPartitionError as error:
@@ -84,7 +86,7 @@ def describe_resource(kind: int, name: str, wanted: Wanted, sources: Sources) ->
     return result
 
 
-def describe_topic(topic: TopicConfigs, wanted: Wanted = EVERYTHING) -> list[Entry]:
+def describe_topic(topic: TopicConfigs, wanted: DescribeOptions = EVERYTHING) -> list[Entry]:
     """All configs of a topic, set or not."""
     entries = []
     for name in wanted.of(_listed(TOPIC, topic.overrides)):
@@ -92,12 +94,12 @@ def describe_topic(topic: TopicConfigs, wanted: Wanted = EVERYTHING) -> list[Ent
         value = values.to_text(topic.value(name))
         found = topic.broker.synonyms(definition.synonyms[0].name) if definition.synonyms else []
         if name in topic.overrides:
-            found.insert(0, Found(name, value, ConfigSource.TOPIC))
+            found.insert(0, LayerValue(name, value, ConfigSource.TOPIC))
         entries.append(_entry(name, definition, value, found, wanted))
     return entries
 
 
-def describe_broker(broker: BrokerConfigs, wanted: Wanted = EVERYTHING) -> list[Entry]:
+def describe_broker(broker: BrokerConfigs, wanted: DescribeOptions = EVERYTHING) -> list[Entry]:
     """All configs of one broker, and whatever else has been set for it."""
     entries = []
     for name in wanted.of(_listed(BROKER, broker.set_names())):
@@ -106,17 +108,17 @@ def describe_broker(broker: BrokerConfigs, wanted: Wanted = EVERYTHING) -> list[
     return entries
 
 
-def describe_broker_defaults(broker: BrokerConfigs, wanted: Wanted = EVERYTHING) -> list[Entry]:
+def describe_broker_defaults(broker: BrokerConfigs, wanted: DescribeOptions = EVERYTHING) -> list[Entry]:
     """What has been set for all brokers at once, as it was set, and nothing else."""
     entries = []
     for name in wanted.of(broker.dynamic_default):
         text = broker.dynamic_default[name]
-        found = [Found(name, text, ConfigSource.DYNAMIC_DEFAULT_BROKER)]
+        found = [LayerValue(name, text, ConfigSource.DYNAMIC_DEFAULT_BROKER)]
         entries.append(_broker_entry(name, text, found, wanted))
     return entries
 
 
-def describe_group(group: GroupConfigs, wanted: Wanted = EVERYTHING) -> list[Entry]:
+def describe_group(group: GroupConfigs, wanted: DescribeOptions = EVERYTHING) -> list[Entry]:
     """All configs of a group, whether or not there is one of that name."""
     entries = []
     for name in wanted.of(_listed(GROUP, group.overrides)):
@@ -125,14 +127,14 @@ def describe_group(group: GroupConfigs, wanted: Wanted = EVERYTHING) -> list[Ent
         if definition.synonyms:
             found = group.broker.synonyms(definition.synonyms[0].name)
         else:
-            found = [Found(name, definition.default, ConfigSource.DEFAULT)]
+            found = [LayerValue(name, definition.default, ConfigSource.DEFAULT)]
         if name in group.overrides:
-            found.insert(0, Found(name, value, ConfigSource.GROUP))
+            found.insert(0, LayerValue(name, value, ConfigSource.GROUP))
         entries.append(_entry(name, definition, value, found, wanted))
     return entries
 
 
-def describe_client_metrics(overrides: Overrides, wanted: Wanted = EVERYTHING) -> list[Entry]:
+def describe_client_metrics(overrides: Overrides, wanted: DescribeOptions = EVERYTHING) -> list[Entry]:
     """All configs of a subscription, whether or not there is one of that name."""
     entries = []
     for name in wanted.of(CLIENT_METRICS):
@@ -141,12 +143,12 @@ def describe_client_metrics(overrides: Overrides, wanted: Wanted = EVERYTHING) -
         value = definition.default
         if name in overrides:
             value = values.to_text(CLIENT_METRICS.parse(name, overrides[name]))
-            found = [Found(name, value, ConfigSource.CLIENT_METRICS)]
+            found = [LayerValue(name, value, ConfigSource.CLIENT_METRICS)]
         entries.append(_entry(name, definition, value, found, wanted))
     return entries
 
 
-def describe_loggers(loggers: BrokerLoggers, wanted: Wanted = EVERYTHING) -> list[Entry]:
+def describe_loggers(loggers: BrokerLoggers, wanted: DescribeOptions = EVERYTHING) -> list[Entry]:
     levels = loggers.levels()
     source = ConfigSource.DYNAMIC_BROKER_LOGGER
     return [
@@ -162,7 +164,7 @@ def describe_created(overrides: Overrides, broker: BrokerConfigs) -> list[Create
     ]
 
 
-def _entries(kind: int, name: str, wanted: Wanted, sources: Sources) -> list[Entry]:
+def _entries(kind: int, name: str, wanted: DescribeOptions, sources: Sources) -> list[Entry]:
     match kind:
         case ConfigResourceType.TOPIC:
             check_topic_name(name)
@@ -202,14 +204,20 @@ def _listed(table: ConfigTable, overridden: Iterable[str]) -> dict[str, None]:
     return dict.fromkeys(name for name in table if not table[name].internal) | dict.fromkeys(overridden)
 
 
-def _broker_entry(name: str, value: str | None, found: Sequence[Found], wanted: Wanted) -> Entry:
+def _broker_entry(
+    name: str, value: str | None, found: Sequence[LayerValue], wanted: DescribeOptions
+) -> Entry:
     entry = _entry(name, definition_of(name), value, found, wanted)
     entry.read_only = name not in BROKER or BROKER[name].update_mode is UpdateMode.READ_ONLY
     return entry
 
 
 def _entry(
-    name: str, definition: Definition | None, value: str | None, found: Sequence[Found], wanted: Wanted
+    name: str,
+    definition: Definition | None,
+    value: str | None,
+    found: Sequence[LayerValue],
+    wanted: DescribeOptions,
 ) -> Entry:
     # What nobody knows may be the secret of a plugin.
     sensitive = definition is None or definition.is_sensitive

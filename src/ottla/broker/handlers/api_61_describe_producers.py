@@ -16,7 +16,7 @@ from ottla.wire.messages import DescribeProducersRequest, DescribeProducersRespo
 
 if TYPE_CHECKING:
     from ottla.broker.cluster.node import Node
-    from ottla.broker.log.producers import ProducerState
+    from ottla.broker.log.producers import ProducerStateEntry
     from ottla.broker.server.dispatch import Call
 
 _NO_OFFSET: Final = -1
@@ -73,7 +73,7 @@ def _producers(node: Node, topic: str, index: int) -> list[DescribeProducersResp
     return [_described(state) for state in node.led(topic, index).log.producers.active()]
 
 
-def _described(state: ProducerState) -> DescribeProducersResponse.ProducerState:
+def _described(state: ProducerStateEntry) -> DescribeProducersResponse.ProducerState:
     started = state.transaction_first_offset
     return DescribeProducersResponse.ProducerState(
         producer_id=state.producer_id,

@@ -93,7 +93,7 @@ def read_header(data: Buffer, position: int = 0) -> Batch:
     return Batch._make(HEADER.unpack_from(data, position))
 
 
-class Place(NamedTuple):
+class BatchPosition(NamedTuple):
     """Where a batch lies in a file, and which offsets it has."""
 
     position: int
@@ -106,11 +106,11 @@ class Place(NamedTuple):
         return self.position + self.size
 
 
-def walk(file: File, position: int, end: int) -> Iterator[Place]:
+def walk(file: File, position: int, end: int) -> Iterator[BatchPosition]:
     """The whole batches between two positions, of which the first is where a batch begins."""
     for view, at, where in _headers(file, position, end):
         base_offset, length, delta = OFFSETS.unpack_from(view, at)
-        yield Place(where, length + LOG_OVERHEAD, base_offset, base_offset + delta)
+        yield BatchPosition(where, length + LOG_OVERHEAD, base_offset, base_offset + delta)
 
 
 def walk_headers(file: File, position: int, end: int) -> Iterator[tuple[int, Batch]]:

@@ -76,11 +76,6 @@ class LeaderEpochs:
         # Below the oldest known epoch the data is gone, and its successor's start is the best answer.
         return (self._entries[higher - 1].epoch if higher else epoch), ended
 
-    def epoch_of(self, offset: int) -> int | None:
-        """The epoch in which `offset` was written."""
-        entry = bisect_right(self._entries, offset, key=_start_offset) - 1
-        return self._entries[entry].epoch if entry >= 0 else None
-
     def truncate_from_end(self, end_offset: int) -> None:
         """The log now ends at `end_offset`."""
         kept = bisect_left(self._entries, end_offset, key=_start_offset)

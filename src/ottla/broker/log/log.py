@@ -22,14 +22,13 @@ from ottla.broker.log.batch import Batch
 from ottla.broker.log.checkpoints import read_log_start_offset, write_log_start_offset
 from ottla.broker.log.config import LogConfig
 from ottla.broker.log.epochs import LeaderEpochs
-from ottla.broker.log.followers import followed_batches
 from ottla.broker.log.fs import FileSystem
 from ottla.broker.log.producers import Origin, ProducerStates
 from ottla.broker.log.rewrite import for_topic, place
 from ottla.broker.log.segment import Segment, TimestampedOffset
 from ottla.broker.log.snapshots import Snapshots
 from ottla.broker.log.transactions import Marker, aborted_between, read_marker
-from ottla.broker.log.validation import LATEST_PRODUCE, check_size, inspect_batch
+from ottla.broker.log.validation import LATEST_PRODUCE, check_size, followed_batches, inspect_batch
 from ottla.errors import (
     KafkaStorageError,
     NotLeaderOrFollowerError,

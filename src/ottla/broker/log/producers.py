@@ -52,7 +52,7 @@ class RememberedBatch(NamedTuple):
     timestamp: int
 
 
-class ProducerState:
+class ProducerStateEntry:
     """One producer, by the batches that it has in the log."""
 
     __slots__ = (
@@ -96,13 +96,13 @@ class ProducerStates:
     def __init__(self, partition: str, expiration_ms: int) -> None:
         self._partition = partition
         self.expiration_ms = expiration_ms
-        self._states: dict[int, ProducerState] = {}
+        self._states: dict[int, ProducerStateEntry] = {}
         self.transactions = OpenTransactions()
 
-    def get(self, producer_id: int) -> ProducerState | None:
+    def get(self, producer_id: int) -> ProducerStateEntry | None:
         return self._states.get(producer_id)
 
-    def active(self) -> list[ProducerState]:
+    def active(self) -> list[ProducerStateEntry]:
         """All producers that are remembered, in the order of their ids."""
         return [self._states[producer_id] for producer_id in sorted(self._states)]
 
@@ -125,7 +125,7 @@ class ProducerStates:
         state = self._states.get(batch.producer_id)
         if state is None:
             # Nothing is known: any sequence is as good as another, as the log may have forgotten the producer.
-            self._check_epoch(ProducerState(batch.producer_id), batch.producer_epoch, offset)
+            self._check_epoch(ProducerStateEntry(batch.producer_id), batch.producer_epoch, offset)
             return
         self._check_epoch(state, batch.producer_epoch, offset)
         if origin is Origin.CLIENT:
@@ -136,17 +136,17 @@ class ProducerStates:
                 f"in partition {self._partition}"
             )
 
-    def _check_epoch(self, state: ProducerState, epoch: int, offset: int) -> None:
+    def _check_epoch(self, state: ProducerStateEntry, epoch: int, offset: int) -> None:
         if epoch < state.epoch:
             raise self._old_epoch(state, epoch, offset)
 
-    def _old_epoch(self, state: ProducerState, epoch: int, offset: int) -> InvalidProducerEpochError:
+    def _old_epoch(self, state: ProducerStateEntry, epoch: int, offset: int) -> InvalidProducerEpochError:
         return InvalidProducerEpochError(
             f"Epoch of producer {state.producer_id} at offset {offset} in {self._partition} is {epoch}; "
             f"the last seen epoch is {state.epoch}"
         )
 
-    def _check_sequence(self, state: ProducerState, batch: Batch, offset: int) -> None:
+    def _check_sequence(self, state: ProducerStateEntry, batch: Batch, offset: int) -> None:
         sequence = batch.base_sequence
         if batch.producer_epoch != state.epoch:
             if sequence != 0 and state.epoch != NO_EPOCH:
@@ -211,7 +211,7 @@ class ProducerStates:
             state.transaction_first_offset = batch.base_offset
             self.transactions.begin(batch.producer_id, batch.base_offset)
 
-    def _end_transaction(self, state: ProducerState, batch: Batch, marker: Marker) -> None:
+    def _end_transaction(self, state: ProducerStateEntry, batch: Batch, marker: Marker) -> None:
         first_offset = state.transaction_first_offset
         state.coordinator_epoch = marker.coordinator_epoch
         state.last_timestamp = marker.timestamp
@@ -220,10 +220,10 @@ class ProducerStates:
         if first_offset is not None:
             self.transactions.complete(Completed(batch.producer_id, first_offset, batch.base_offset))
 
-    def _state(self, batch: Batch) -> ProducerState:
+    def _state(self, batch: Batch) -> ProducerStateEntry:
         state = self._states.get(batch.producer_id)
         if state is None:
-            state = self._states[batch.producer_id] = ProducerState(batch.producer_id)
+            state = self._states[batch.producer_id] = ProducerStateEntry(batch.producer_id)
         state.advance_epoch(batch.producer_epoch)
         return state
 
@@ -239,7 +239,7 @@ class ProducerStates:
             if state.transaction_first_offset is None and idle_ms >= self.expiration_ms:
                 del self._states[producer_id]
 
-    def reset(self, states: list[ProducerState]) -> None:
+    def reset(self, states: list[ProducerStateEntry]) -> None:
         """Forgets everything and begins with what a snapshot says."""
         self._states = {state.producer_id: state for state in states}
         self.transactions.clear()

@@ -12,7 +12,15 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from ottla._native import crc32c
-from ottla.broker.log.batch import NO_TIMESTAMP, Batch, Place, contiguous, read_header, walk, walk_headers
+from ottla.broker.log.batch import (
+    NO_TIMESTAMP,
+    Batch,
+    BatchPosition,
+    contiguous,
+    read_header,
+    walk,
+    walk_headers,
+)
 from ottla.broker.log.config import LogConfig
 from ottla.broker.log.fs import FileSystem
 from ottla.broker.log.index import LARGEST_RELATIVE_OFFSET, CorruptIndexError, OffsetIndex, TimeIndex
@@ -28,7 +36,7 @@ ABORTED_INDEX_SUFFIX: Final = ".txnindex"
 SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, ABORTED_INDEX_SUFFIX)
 
 
-class Span(NamedTuple):
+class SegmentRange(NamedTuple):
     """Whole batches between two positions."""
 
     start: int
@@ -155,7 +163,7 @@ class Segment:
 
     # Reading
 
-    def locate(self, offset: int) -> Place | None:
+    def locate(self, offset: int) -> BatchPosition | None:
         """The first batch that ends at `offset` or behind it."""
         if offset >= self.next_offset:
             return None
@@ -164,7 +172,7 @@ class Segment:
                 return place
         return None
 
-    def span(self, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool) -> Span | None:
+    def span(self, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool) -> SegmentRange | None:
         """The batches from the one with `offset` on, all below `upper_offset`; None if there are none.
 
         In `max_bytes`, unless the first is larger and `at_least_one` is to be had.
@@ -176,15 +184,17 @@ class Segment:
         end = self._log.size if excluded is None else excluded.position
         next_offset = self.next_offset if excluded is None else min(excluded.base_offset, upper_offset)
         if end - first.position <= max_bytes:
-            return Span(first.position, end, next_offset, False)
+            return SegmentRange(first.position, end, next_offset, False)
         if first.size > max_bytes:
             if not at_least_one:
-                return Span(first.position, first.position, offset, True)
-            return Span(first.position, first.end, first.last_offset + 1, True)
+                return SegmentRange(first.position, first.position, offset, True)
+            return SegmentRange(first.position, first.end, first.last_offset + 1, True)
         last = self._last_before(first, first.position + max_bytes)
-        return Span(first.position, last.end, last.last_offset + 1, True)
+        return SegmentRange(first.position, last.end, last.last_offset + 1, True)
 
-    def bytes_from(self, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool) -> Span | None:
+    def bytes_from(
+        self, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool
+    ) -> SegmentRange | None:
         """As `span`, but the limit is filled, with the first bytes of a further batch if need be.
 
         `next_offset` is then that of the batch which is not whole.
@@ -196,7 +206,7 @@ class Segment:
         end = self._log.size if excluded is None else excluded.position
         return span._replace(end=max(span.end, min(span.start + max_bytes, end)))
 
-    def _last_before(self, first: Place, limit: int) -> Place:
+    def _last_before(self, first: BatchPosition, limit: int) -> BatchPosition:
         """The last batch that ends at `limit` or before it, from `first` on."""
         indexed = max(self._offsets.last_start_before(limit), first.position)
         last = self._last_between(indexed, limit)
@@ -206,7 +216,7 @@ class Segment:
             last = self._last_between(before, indexed)
         return first if last is None else last
 
-    def _last_between(self, start: int, end: int) -> Place | None:
+    def _last_between(self, start: int, end: int) -> BatchPosition | None:
         last = None
         for place in walk(self._log, start, end):
             last = place

@@ -15,7 +15,7 @@ from ottla._native import crc32c
 from ottla.broker.log.batch import NO_SEQUENCE
 from ottla.broker.log.checkpoints import read_file, replace_file
 from ottla.broker.log.fs import FileSystem
-from ottla.broker.log.producers import ProducerState, RememberedBatch
+from ottla.broker.log.producers import ProducerStateEntry, RememberedBatch
 from ottla.wire.batch_header import LARGEST_SEQUENCE
 
 SUFFIX: Final = ".snapshot"
@@ -38,10 +38,10 @@ class Snapshots:
         names = self._fs.list(self._directory)
         return sorted(int(name.removesuffix(SUFFIX)) for name in names if name.endswith(SUFFIX))
 
-    def write(self, offset: int, states: list[ProducerState]) -> None:
+    def write(self, offset: int, states: list[ProducerStateEntry]) -> None:
         replace_file(self._fs, self._path(offset), encode_snapshot(states))
 
-    def read(self, offset: int) -> list[ProducerState] | None:
+    def read(self, offset: int) -> list[ProducerStateEntry] | None:
         """None if it is damaged."""
         content = read_file(self._fs, self._path(offset))
         return None if content is None else decode_snapshot(content)
@@ -54,7 +54,7 @@ class Snapshots:
         return f"{self._directory}/{offset:020d}{SUFFIX}"
 
 
-def encode_snapshot(states: list[ProducerState]) -> bytes:
+def encode_snapshot(states: list[ProducerStateEntry]) -> bytes:
     content = bytearray(_HEADER.pack(_VERSION, 0, len(states)))
     for state in states:
         content += _encode_entry(state)
@@ -62,7 +62,7 @@ def encode_snapshot(states: list[ProducerState]) -> bytes:
     return bytes(content)
 
 
-def _encode_entry(state: ProducerState) -> bytes:
+def _encode_entry(state: ProducerStateEntry) -> bytes:
     last = state.batches[-1] if state.batches else None
     open_since = state.transaction_first_offset
     return _ENTRY.pack(
@@ -77,7 +77,7 @@ def _encode_entry(state: ProducerState) -> bytes:
     )
 
 
-def decode_snapshot(content: bytes) -> list[ProducerState] | None:
+def decode_snapshot(content: bytes) -> list[ProducerStateEntry] | None:
     if len(content) < _HEADER.size:
         return None
     version, crc, count = _HEADER.unpack_from(content)
@@ -87,9 +87,9 @@ def decode_snapshot(content: bytes) -> list[ProducerState] | None:
     return [_decode_entry(entry) for entry in _ENTRY.iter_unpack(content[_HEADER.size :])]
 
 
-def _decode_entry(entry: tuple[int, ...]) -> ProducerState:
+def _decode_entry(entry: tuple[int, ...]) -> ProducerStateEntry:
     producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, open_since = entry
-    state = ProducerState(
+    state = ProducerStateEntry(
         producer_id, epoch, coordinator_epoch, timestamp, open_since if open_since >= 0 else None
     )
     if last_offset >= 0:

@@ -1,8 +1,9 @@
-"""What a leader demands of a batch before it appends it: Kafka's LogValidator, and what precedes it.
+"""What a log demands of a batch before it appends it: Kafka's LogValidator, and what precedes it.
 
-The order of the checks is that of Apache Kafka 4.3, as it decides which error a client sees; so are the errors,
-where one would have chosen others. What is found once per record is found by compiled code
-(ottla._native.inspect). What a leader changes in a batch is in rewrite.py; sequences and epochs are in producers.py.
+A leader looks at every record. The order of its checks is that of Apache Kafka 4.3, as it decides which error a
+client sees; so are the errors, where one would have chosen others. What is found once per record is found by compiled
+code (ottla._native.inspect). A follower takes its leader's batches as they are, if they are whole and continue its
+log. What a leader changes in a batch is in rewrite.py; sequences and epochs are in producers.py.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ottla.errors import (
     InvalidRecordError,
     InvalidTimestampError,
     MessageTooLargeError,
+    OffsetOutOfRangeError,
     UnknownServerError,
     UnsupportedCompressionTypeError,
 )
@@ -49,7 +51,7 @@ _ANY_TIME: Final = (-(2**63), 2**63 - 1)
 _LARGEST_SIZE: Final = 2**31 - 1
 _SHOWN_ERRORS: Final = 3
 
-Fault = tuple[int, int, bool]
+RecordFault = tuple[int, int, bool]
 """A record that breaks a rule: its index, its timestamp, whether it has a key."""
 
 
@@ -234,7 +236,7 @@ def _accepted_range(config: LogConfig, now_ms: int) -> tuple[int, int]:
     return max(now_ms - before, _ANY_TIME[0]), min(now_ms + after, _ANY_TIME[1])
 
 
-def _is_time_in_range(fault: Fault, batch: Batch, config: LogConfig, now_ms: int) -> bool:
+def _is_time_in_range(fault: RecordFault, batch: Batch, config: LogConfig, now_ms: int) -> bool:
     """Whether a record is in order all the same: Kafka's difference of two times has 64 bits, and wraps."""
     _, timestamp, has_key = fault
     if batch.has_append_time or (config.compact and not has_key):
@@ -251,8 +253,8 @@ def _wrapped(number: int) -> int:
 
 
 def _append_time_faults(
-    batch: Batch, faults: Sequence[Fault], config: LogConfig, now_ms: int
-) -> Sequence[Fault]:
+    batch: Batch, faults: Sequence[RecordFault], config: LogConfig, now_ms: int
+) -> Sequence[RecordFault]:
     """A producer that claims to be the log gives all records one timestamp: all are in order, or none."""
     earliest, latest = _accepted_range(config, now_ms)
     timestamp = batch.max_timestamp
@@ -263,7 +265,7 @@ def _append_time_faults(
 
 
 def _refuse(
-    data: Buffer, batch: Batch, faults: Sequence[Fault], config: LogConfig, now_ms: int, partition: str
+    data: Buffer, batch: Batch, faults: Sequence[RecordFault], config: LogConfig, now_ms: int, partition: str
 ) -> None:
     errors = [(fault[0], _describe(data, batch, fault, config, now_ms, partition)) for fault in faults]
     error: RefusedTimestampsError | RefusedRecordsError
@@ -283,7 +285,7 @@ def _refuse(
 
 
 def _describe(
-    data: Buffer, batch: Batch, fault: Fault, config: LogConfig, now_ms: int, partition: str
+    data: Buffer, batch: Batch, fault: RecordFault, config: LogConfig, now_ms: int, partition: str
 ) -> str:
     index, timestamp, has_key = fault
     if config.compact and not has_key:
@@ -304,3 +306,39 @@ def _record(data: Buffer, index: int, timestamp: int) -> str:
     record = list(decode_fetch(data, "", 0, control=True, check_crc=False))[index]
     key, value = len(record.key or b""), len(record.value or b"")
     return f"DefaultRecord(offset={index}, timestamp={timestamp}, key={key} bytes, value={value} bytes)"
+
+
+def followed_batches(
+    records: Buffer, expected_offset: int, leader_epoch: int | None, partition: str
+) -> tuple[Buffer, list[Batch]]:
+    """The bytes to append and the headers in them; a batch that is cut off at the end is left out.
+
+    A batch of a later epoch than `leader_epoch` may come from a leader whose log is not the one that the follower
+    has compared its own with: it ends the append.
+    """
+    view = memoryview(records)
+    batches: list[Batch] = []
+    position = 0
+    while len(view) - position >= BATCH_OVERHEAD:
+        batch = read_header(view, position)
+        end = position + batch.length + LOG_OVERHEAD
+        if end > len(view) or (leader_epoch is not None and batch.leader_epoch > leader_epoch):
+            break
+        _check_whole(view[position:end], batch, partition)
+        if batch.base_offset < expected_offset:
+            raise OffsetOutOfRangeError(
+                f"Unexpected offset in append to {partition}. {batch.base_offset} is less than the next offset "
+                f"{expected_offset}."
+            )
+        batches.append(batch)
+        expected_offset = batch.next_offset
+        position = end
+    return (records if position == len(view) else view[:position]), batches
+
+
+def _check_whole(data: memoryview, batch: Batch, partition: str) -> None:
+    whole = len(data) >= BATCH_OVERHEAD and batch.magic == MAGIC and batch.last_offset_delta >= 0
+    if not whole or crc32c(data[CHECKED_FROM:]) != batch.crc:
+        raise CorruptMessageError(
+            f"Record is corrupt (stored crc = {batch.crc}) in topic partition {partition}."
+        )

@@ -69,9 +69,6 @@ class BrokerImage:
     def port(self) -> int:
         return self.listeners[0].port if self.listeners else -1
 
-    def listener(self, name: str) -> BrokerEndpoint | None:
-        return next((listener for listener in self.listeners if listener.name == name), None)
-
 
 @dataclass(frozen=True, slots=True)
 class PartitionImage:
