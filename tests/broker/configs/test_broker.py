@@ -79,62 +79,6 @@ def test_a_node_cannot_have_the_id_of_another() -> None:
         broker(node_id=2)
 
 
-@pytest.mark.parametrize(
-    ("static", "sentence"),
-    [
-        ({"log.roll.ms": 0}, "requirement failed: log.roll.ms must be greater than or equal to 1"),
-        (
-            {"log.retention.hours": 0},
-            "requirement failed: log.retention.ms must be unlimited (-1) or, greater than or equal to 1",
-        ),
-        (
-            {"replica.fetch.wait.max.ms": 40_000},
-            "requirement failed: replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms to "
-            "prevent unnecessary socket timeouts",
-        ),
-        (
-            {"replica.lag.time.max.ms": 400},
-            "requirement failed: replica.fetch.wait.max.ms should always be less than or equal to "
-            "replica.lag.time.max.ms to prevent frequent changes in ISR",
-        ),
-        (
-            {"queued.max.request.bytes": 5},
-            "requirement failed: queued.max.request.bytes must be larger or equal to socket.request.max.bytes",
-        ),
-        (
-            {"connections.max.idle.ms": 50},
-            "requirement failed: connection.failed.authentication.delay.ms=100 should always be less than "
-            "connections.max.idle.ms=50 to prevent failed authentication responses from timing out",
-        ),
-        (
-            {"group.consumer.session.timeout.ms": 1000},
-            "group.consumer.session.timeout.ms must be greater than or equal to "
-            "group.consumer.min.session.timeout.ms",
-        ),
-        (
-            {"group.share.max.session.timeout.ms": 1},
-            "group.share.max.session.timeout.ms must be greater than or equal to group.share.min.session.timeout.ms",
-        ),
-        (
-            {"group.streams.min.session.timeout.ms": 1, "group.streams.session.timeout.ms": 5000},
-            "group.streams.heartbeat.interval.ms must be less than group.streams.session.timeout.ms",
-        ),
-        (
-            {"group.share.max.size": 1000, "group.share.max.share.sessions": 5},
-            "group.share.max.share.sessions must be greater than or equal to group.share.max.size",
-        ),
-        (
-            {"group.share.assignors": "a,b"},
-            "group.share.assignors must contain exactly one assignor, but found 2",
-        ),
-    ],
-)
-def test_configs_that_contradict_each_other_are_refused(static: dict[str, object], sentence: str) -> None:
-    with pytest.raises(ConfigError) as refused:
-        BrokerConfigs(static, node_id=1)
-    assert str(refused.value) == sentence
-
-
 def test_a_brokers_own_config_wins_over_that_of_all_brokers_and_that_over_the_static_one() -> None:
     configs = broker(message_max_bytes=1)
     assert configs.value("message.max.bytes") == 1

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 
-from ottla.broker.configs import BrokerConfigs, TopicConfigs, validate_topic
-from ottla.broker.configs.topic import log_settings
+from ottla.broker.configs import BrokerConfigs, TopicConfigs, log_config, validate_topic
+from ottla.broker.configs.tables import TOPIC
+from ottla.broker.log.config import LogConfig
 from ottla.errors import InvalidConfigError
 
 TIERED = BrokerConfigs({"remote.log.storage.system.enable": True}, node_id=1)
@@ -41,16 +44,27 @@ def test_the_flush_interval_falls_back_to_that_of_the_scheduler() -> None:
     assert on(static={"log.flush.scheduler.interval.ms": 7}).value("flush.ms") == 7
 
 
-def test_a_log_is_told_every_setting_and_how_long_to_remember_producers() -> None:
-    settings = log_settings(on(static={"producer.id.expiration.ms": 9}, cleanup_policy="compact"))
-    assert settings["cleanup.policy"] == ("compact",)
-    assert settings["segment.bytes"] == 1 << 30
-    assert settings["producer.id.expiration.ms"] == 9
-    assert "internal.segment.bytes" not in settings
+def test_a_log_has_its_topics_settings_and_how_long_to_remember_producers() -> None:
+    settings = log_config(
+        on(static={"producer.id.expiration.ms": 9}, cleanup_policy="compact", retention_ms="5")
+    )
+    assert (settings.compact, settings.delete) == (True, False)
+    assert settings.segment_bytes == 1 << 30
+    assert settings.retention_ms == 5
+    assert settings.producer_id_expiration_ms == 9
+
+
+def test_a_log_knows_kafkas_defaults() -> None:
+    assert log_config(on()) == LogConfig()
+
+
+def test_every_setting_of_a_log_is_a_config_of_its_topic() -> None:
+    names = {field.name.replace("_", ".") for field in fields(LogConfig)}
+    assert names - set(TOPIC) == {"compact", "delete", "producer.id.expiration.ms"}
 
 
 def test_a_test_may_have_smaller_segments_than_kafka_allows() -> None:
-    assert log_settings(on(internal_segment_bytes="100"))["segment.bytes"] == 100
+    assert log_config(on(internal_segment_bytes="100")).segment_bytes == 100
 
 
 def test_a_topic_may_contradict_its_broker() -> None:

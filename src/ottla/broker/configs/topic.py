@@ -56,29 +56,23 @@ def value_of_broker(name: str, broker: BrokerConfigs) -> Any:
     return max(value, -1) if name == "retention.ms" else value
 
 
-def log_settings(topic: TopicConfigs) -> dict[str, Any]:
-    """What a log has to know, typed, by the names of topic configs, and one of its broker's.
-
-    `segment.bytes` is the size that counts: `internal.segment.bytes` where a test has set it.
-    """
-    settings = {name: topic.value(name) for name in TOPIC}
-    internal_segment_bytes = settings.pop("internal.segment.bytes")
-    if internal_segment_bytes is not None:
-        settings["segment.bytes"] = internal_segment_bytes
-    settings["producer.id.expiration.ms"] = topic.broker.value("producer.id.expiration.ms")
-    return settings
-
-
 def log_config(topic: TopicConfigs) -> LogConfig:
-    """The settings of the logs of one topic, as its broker sees them."""
-    settings = log_settings(topic)
-    policies = settings["cleanup.policy"]
-    same_name = {
-        name: settings[name.replace("_", ".")]
-        for name in LogConfig.__dataclass_fields__
-        if name not in ("compact", "delete")
-    }
-    return LogConfig(compact="compact" in policies, delete="delete" in policies, **same_name)
+    """What the logs of one topic honour of its configs, as its broker sees them, and of the broker's own.
+
+    `segment_bytes` is the size that counts: `internal.segment.bytes` where a test has set it.
+    """
+    named = {name.replace("_", "."): name for name in LogConfig.__dataclass_fields__}
+    settings = {named[name]: topic.value(name) for name in TOPIC if name in named}
+    internal_segment_bytes = topic.value("internal.segment.bytes")
+    if internal_segment_bytes is not None:
+        settings["segment_bytes"] = internal_segment_bytes
+    policies = topic.value("cleanup.policy")
+    return LogConfig(
+        compact="compact" in policies,
+        delete="delete" in policies,
+        producer_id_expiration_ms=topic.broker.value("producer.id.expiration.ms"),
+        **settings,
+    )
 
 
 def validate_topic(
