@@ -22,7 +22,7 @@ from ottla.broker.configs.tables import BROKER
 from ottla.broker.configs.topic import check_local_retention, value_of_broker
 from ottla.broker.configs.values import ConfigError
 
-# In the order in which Kafka asks whether they can follow.
+# In the order in which Kafka checks whether they can follow.
 _THREAD_POOLS: Final = (
     "num.recovery.threads.per.data.dir",
     "num.replica.fetchers",

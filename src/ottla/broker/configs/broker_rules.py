@@ -38,7 +38,7 @@ class BrokerValues(Protocol):
 
 
 def check_rules(configs: BrokerValues) -> None:
-    """Raises ConfigError for configs that no broker could start with: the first that Kafka would tell."""
+    """Raises ConfigError for configs that no broker could start with: the first that Kafka would name."""
     for protocol in ("consumer", "share", "streams"):
         _check_group_bounds(configs, protocol)
     _check_share_bounds(configs)

@@ -15,7 +15,7 @@ from ottla.errors import InvalidConfigError, InvalidRequestError
 _MIN_INTERVAL_MS: Final = 100
 _MAX_INTERVAL_MS: Final = 3_600_000
 
-# What a client can be told apart by.
+# What distinguishes clients.
 _MATCHED: Final = frozenset(
     {
         "client_instance_id",
@@ -29,7 +29,7 @@ _MATCHED: Final = frozenset(
 
 
 def validate_client_metrics(overrides: Overrides) -> None:
-    """Raises the BrokerError that Kafka answers for a subscription with these configs."""
+    """Raises the BrokerError with which Kafka refuses a subscription with these configs."""
     for name in hash_order(overrides):
         if name not in CLIENT_METRICS:
             raise InvalidRequestError(f"Unknown client metrics configuration: {name}")
@@ -50,7 +50,7 @@ def validate_client_metrics(overrides: Overrides) -> None:
 
 
 def parse_matches(patterns: Sequence[str]) -> dict[str, re.Pattern[str]]:
-    """What `match` says: for each thing that a client can be told apart by, what it has to look like."""
+    """What `match` says: for each thing that distinguishes clients, what it has to look like."""
     parsed = {}
     for pattern in patterns:
         name, equals, expression = (part.strip() for part in pattern.partition("="))

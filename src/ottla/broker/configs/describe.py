@@ -75,7 +75,7 @@ def describe(request: DescribeConfigsRequest, sources: Sources) -> list[Describe
 
 
 def describe_resource(kind: int, name: str, wanted: DescribeOptions, sources: Sources) -> DescribeResult:
-    """One resource, or the error that Kafka answers for it."""
+    """One resource, or the error of Kafka for it."""
     result = DescribeResult(resource_type=kind, resource_name=name, error_message="")
     try:
         result.configs = _entries(kind, name, wanted, sources)
@@ -158,7 +158,7 @@ def describe_loggers(loggers: BrokerLoggers, wanted: DescribeOptions = EVERYTHIN
 
 
 def describe_created(overrides: Overrides, broker: BrokerConfigs) -> list[CreatedEntry]:
-    """What CreateTopics answers (KIP-525): unlike DescribeConfigs the text that was set, whatever its unit's name."""
+    """What CreateTopics responds (KIP-525): unlike DescribeConfigs the text that was set, whatever its unit."""
     return [
         _created_entry(TOPIC[name], overrides, broker) for name in TOPIC.names() if not TOPIC[name].internal
     ]
@@ -219,7 +219,7 @@ def _entry(
     found: Sequence[LayerValue],
     wanted: DescribeOptions,
 ) -> Entry:
-    # What nobody knows may be the secret of a plugin.
+    # What has no definition may be the secret of a plugin.
     sensitive = definition is None or definition.is_sensitive
     source = found[0].source if found else ConfigSource.DEFAULT
     synonyms = found if wanted.synonyms else ()

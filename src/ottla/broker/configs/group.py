@@ -12,7 +12,7 @@ from ottla.broker.configs.values import ConfigError
 from ottla.errors import InvalidConfigError
 
 # The bounds are the broker's: group.{protocol}.min.{name} and group.{protocol}.max.{name}. In Kafka's order,
-# which decides what a request with several faults is told.
+# which decides which of several faults a response names.
 _BOUNDED: Final = (
     "consumer.heartbeat.interval.ms",
     "consumer.session.timeout.ms",
@@ -46,7 +46,7 @@ class GroupConfigs:
 
 
 def validate_group(overrides: Overrides, broker: BrokerConfigs) -> None:
-    """Raises the InvalidConfigError that Kafka answers for a group with these configs."""
+    """Raises the InvalidConfigError with which Kafka refuses a group with these configs."""
     # Kafka adds them to the defaults of all configs before it looks.
     for name in hash_order([*GROUP, *hash_order(overrides)]):
         if name not in GROUP:

@@ -30,7 +30,7 @@ class BrokerLoggers:
         return {name: level or root for name, level in sorted(self._levels.items())}
 
     def check(self, resource: IncrementalAlterConfigsRequest.AlterConfigsResource, node_id: int) -> None:
-        """Raises the BrokerError that Kafka answers for such a change."""
+        """Raises the BrokerError with which Kafka refuses such a change."""
         name = resource.resource_name
         check_is_node(name, node_id, f"Unexpected node id. Expected {node_id}, but received {name}")
         for config in resource.configs:

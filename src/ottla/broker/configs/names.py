@@ -1,6 +1,6 @@
 """The names in requests: which a resource may have, and the order in which Kafka comes across those of configs.
 
-The sentences about names that no resource has are Kafka's. The order is that of a Java hash table. A response tells
+The sentences about names that no resource has are Kafka's. The order is that of a Java hash table. A response names
 one mistake, the first that Kafka meets, or lists names in the order in which it meets them. Both follow from the
 hashes of the names, so they are the same every time: clients show them, and tests compare them.
 """
@@ -34,7 +34,7 @@ def check_topic_name(name: str) -> None:
 
 
 def check_name(kind: int, name: str) -> None:
-    """Raises what the controller answers for a name that no resource of this kind can have."""
+    """Raises the error of the controller for a name that no resource of this kind can have."""
     match kind:
         case ConfigResourceType.TOPIC:
             if not name:
@@ -53,7 +53,7 @@ def check_name(kind: int, name: str) -> None:
 
 
 def check_is_node(name: str, node_id: int, otherwise: str, *, subject: str = "Node") -> None:
-    """A broker describes and alters only itself: it alone can tell whether it could live with a change.
+    """A broker describes and alters only itself: it alone knows whether it could live with a change.
 
     `otherwise` is the sentence about another broker; Kafka has one for each request.
     """

@@ -1,7 +1,7 @@
 """The configs of each kind of resource, read from kafka.configs.
 
 Reading is lazy: a section is split into lines when its table is first used, and a line is parsed when its
-config is first asked for.
+config is first looked up.
 """
 
 from __future__ import annotations

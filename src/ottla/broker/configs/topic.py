@@ -78,7 +78,7 @@ def log_config(topic: TopicConfigs) -> LogConfig:
 def validate_topic(
     overrides: Mapping[str, str | None], broker: BrokerConfigs, existing: Overrides | None = None
 ) -> None:
-    """Raises the InvalidConfigError that Kafka answers for a topic with these configs.
+    """Raises the InvalidConfigError with which Kafka refuses a topic with these configs.
 
     `existing` are those that the topic has so far; a new topic has none.
     """

@@ -1,6 +1,6 @@
 """From text to a typed value and back, as Kafka's ConfigDef does it, with Kafka's sentences about bad ones.
 
-Which error code a bad value leads to depends on who asks: ConfigError becomes INVALID_CONFIG for a topic and
+Which error code a bad value leads to depends on the resource: ConfigError becomes INVALID_CONFIG for a topic and
 INVALID_REQUEST for a broker (alter.py), and reaches a user as the ValueError it is.
 
 Invariant: to_text(parse(d, to_text(v))) == to_text(v). What DescribeConfigs shows is to_text of the value.

@@ -118,7 +118,7 @@ def _alter(
             wanted = rule(resource, current)
             _check_exists(context, *key)
         except UnknownServerError:
-            # Kafka's controller has not expected this, and fails with all that it was asked.
+            # Kafka's controller has not expected this, and fails the whole request.
             raise
         except BrokerError as error:
             outcomes.append((resource, error))
@@ -129,7 +129,7 @@ def _alter(
 
 
 def _check_exists(context: Context, resource_type: int, name: str) -> None:
-    """After everything else: a bad value for a topic that is not there is told as a bad value."""
+    """After everything else: a bad value for a topic that is not there is refused as a bad value."""
     if resource_type == ConfigResourceType.TOPIC and name not in context.image.topics:
         raise UnknownTopicOrPartitionError(f"The topic '{name}' does not exist.")
     # The empty name stands for every broker of the cluster.

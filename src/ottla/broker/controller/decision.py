@@ -55,7 +55,7 @@ class ConfigRules(Protocol):
         """A topic's setting, typed."""
 
     def validate_topic(self, overrides: Mapping[str, str]) -> None:
-        """Raises the BrokerError that Kafka answers for a new topic with these."""
+        """Raises the BrokerError with which Kafka refuses a new topic with these."""
 
     def describe_topic(
         self, overrides: Mapping[str, str], defaults: Mapping[str, str]
@@ -65,12 +65,12 @@ class ConfigRules(Protocol):
     def alter(
         self, resource: AlterConfigsRequest.AlterConfigsResource, current: Mapping[str, str]
     ) -> Mapping[str, str]:
-        """The overrides after replacing them all, or the BrokerError that Kafka answers."""
+        """The overrides after replacing them all, or the BrokerError of a refusal."""
 
     def incremental_alter(
         self, resource: IncrementalAlterConfigsRequest.AlterConfigsResource, current: Mapping[str, str]
     ) -> Mapping[str, str]:
-        """The overrides after changing some, or the BrokerError that Kafka answers."""
+        """The overrides after changing some, or the BrokerError of a refusal."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,7 +153,7 @@ def _if_changed(new: Replicas, old: Replicas) -> Replicas | None:
     return None if new == old else new
 
 
-# Brokers that come and go, and elections that no request asks for
+# Brokers that come and go, and elections without a request
 
 
 def propose(

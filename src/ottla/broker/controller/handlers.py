@@ -1,4 +1,4 @@
-"""The controller's APIs: each asks the state machine and lets the node carry the decision out.
+"""The controller's APIs: each lets the state machine decide, and the node carry the decision out.
 
 Brokers send their own (registration, heartbeats, the metadata log, producer ids) and, in envelopes, what their
 clients want changed. Every rule is in the state machine.
@@ -60,16 +60,16 @@ _UNSUPPORTED_VERSION: Final = 35
 async def fetch(controller: ControllerNode, request: FetchRequest, call: Call) -> FetchResponse:
     (topic,) = request.topics
     (wanted,) = topic.partitions
-    answer = FetchResponse.PartitionData(partition_index=wanted.partition, high_watermark=-1)
+    partition = FetchResponse.PartitionData(partition_index=wanted.partition, high_watermark=-1)
     if topic.topic != METADATA_TOPIC or wanted.partition != 0:
-        answer.error_code = _UNKNOWN_TOPIC
+        partition.error_code = _UNKNOWN_TOPIC
     else:
-        answer.records = await controller.read(
+        partition.records = await controller.read(
             request.replica_id, wanted.fetch_offset, wanted.partition_max_bytes, request.max_wait_ms / 1000
         )
-        answer.high_watermark = controller.log_end_offset
+        partition.high_watermark = controller.log_end_offset
     return FetchResponse(
-        responses=[FetchResponse.FetchableTopicResponse(topic=topic.topic, partitions=[answer])]
+        responses=[FetchResponse.FetchableTopicResponse(topic=topic.topic, partitions=[partition])]
     )
 
 
@@ -85,8 +85,8 @@ async def envelope(controller: ControllerNode, request: EnvelopeRequest, call: C
     if handler is None or version not in handler.versions:
         return EnvelopeResponse(error_code=_UNSUPPORTED_VERSION)
     try:
-        answer = handler.function(controller, inner, type(call)(call.connection, header, handler, inner))
-        response = await answer if inspect.isawaitable(answer) else answer
+        result = handler.function(controller, inner, type(call)(call.connection, header, handler, inner))
+        response = await result if inspect.isawaitable(result) else result
     except BrokerError as error:
         response = handler.refuse(inner, error)
     assert isinstance(response, Message)
@@ -112,7 +112,7 @@ async def heartbeat(controller: ControllerNode, request: BrokerHeartbeatRequest,
     decision = controller.state.broker_heartbeat(request, controller.now())
     offset = controller.commit(decision.records)
     if request.want_shut_down and not decision.response.error_code and not decision.response.should_shut_down:
-        # The others learn who leads instead, and then it may go: with the next question, which is this one.
+        # The others learn who leads instead, and then it may go: with the next heartbeat, which is this one.
         await controller.known_to_nodes(offset)
         decision = controller.state.broker_heartbeat(request, controller.now())
         controller.commit(decision.records)

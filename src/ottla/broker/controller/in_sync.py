@@ -41,8 +41,8 @@ def alter_partition(
         response.error_code = error.code
         return Decision(records, response)
     for data in request.topics:
-        answer = AlterPartitionResponse.TopicData(topic_id=data.topic_id)
-        response.topics.append(answer)
+        topic_data = AlterPartitionResponse.TopicData(topic_id=data.topic_id)
+        response.topics.append(topic_data)
         for wanted in data.partitions:
             try:
                 topic, partition = _find(context, data, wanted)
@@ -50,12 +50,12 @@ def alter_partition(
                 _check(context, request.broker_id, partition, wanted, members)
                 made = _change(context, topic, wanted, members)
                 records += [] if made is None else [made]
-                answer.partitions.append(_altered(request.broker_id, wanted, partition, made))
+                topic_data.partitions.append(_altered(request.broker_id, wanted, partition, made))
             except BrokerError as error:
                 refused = AlterPartitionResponse.PartitionData(
                     partition_index=wanted.partition_index, error_code=error.code
                 )
-                answer.partitions.append(refused)
+                topic_data.partitions.append(refused)
     return Decision(records, response)
 
 
@@ -138,14 +138,14 @@ def _altered(
     made: PartitionChangeRecord | None,
 ) -> AlterPartitionResponse.PartitionData:
     after = partition if made is None else partition.merge(made)
-    answer = AlterPartitionResponse.PartitionData(partition_index=wanted.partition_index)
+    result = AlterPartitionResponse.PartitionData(partition_index=wanted.partition_index)
     if after.leader != broker_id:
         # The change has completed a reassignment that takes the leader away; both the record and the error hold.
-        answer.error_code = NewLeaderElectedError.code
-        return answer
-    answer.leader_id = after.leader
-    answer.leader_epoch = after.leader_epoch
-    answer.isr = list(after.isr)
-    answer.leader_recovery_state = int(after.recovering)
-    answer.partition_epoch = after.partition_epoch
-    return answer
+        result.error_code = NewLeaderElectedError.code
+        return result
+    result.leader_id = after.leader
+    result.leader_epoch = after.leader_epoch
+    result.isr = list(after.isr)
+    result.leader_recovery_state = int(after.recovering)
+    result.partition_epoch = after.partition_epoch
+    return result

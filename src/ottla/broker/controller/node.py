@@ -1,8 +1,8 @@
-"""The controller as a server: it keeps the metadata log, lets the state machine decide, and answers.
+"""The controller as a server: it keeps the metadata log, lets the state machine decide, and responds.
 
-A decision becomes a batch of the metadata log, is applied, and is then fetched by the nodes. An answer that follows
-from a change waits until every node that is connected has fetched it (for a second at most), so that whoever was
-told of a new topic finds it on any node. Apache Kafka does not wait; docs/fidelity.md says why this does.
+A decision becomes a batch of the metadata log, is applied, and is then fetched by the nodes. A response that
+follows from a change waits until every node that is connected has fetched it (for a second at most), so that a client
+that has made a topic finds it on any node. Apache Kafka does not wait; docs/fidelity.md says why this does.
 
 What is decided is in state.py, and never here. A controller that cannot go on stops, and says why: nodes that hear
 nothing any more serve on with what they know.
@@ -154,13 +154,13 @@ class ControllerNode:
         return any(node in alive and position < offset for node, position in self._positions.items())
 
     def _forget(self, node_id: int, fetch: object) -> None:
-        """A node's connection is gone: nobody waits for it."""
+        """A node's connection is gone: no response waits for it."""
         if self._fetches.get(node_id) is fetch:
             self._positions.pop(node_id, None)
             self._wake()
 
     def forget(self, node_id: int) -> None:
-        """A node has stopped by itself, between two of its fetches: nobody waits for the next."""
+        """A node has stopped by itself, between two of its fetches: no response waits for the next."""
         self._positions.pop(node_id, None)
         self._wake()
 
@@ -206,7 +206,7 @@ class ControllerNode:
     def _watch_sessions(self) -> None:
         """Fences who has not been heard of."""
         if self.now() - self._due > _ASLEEP:
-            # A controller that was asleep itself, or whose clock a test has moved, cannot tell who was silent:
+            # A controller that was asleep itself, or whose clock a test has moved, cannot know who was silent:
             # those who live get the time for a heartbeat.
             self._look_again(_GRACE)
             return

@@ -140,7 +140,7 @@ class _Racks:
 def check_assignment(
     context: Context, replicas: Sequence[int], replication_factor: int | None = None
 ) -> None:
-    """Raises what Kafka answers for a bad list of replicas; None leaves its length open."""
+    """Raises the error of Kafka for a bad list of replicas; None leaves its length open."""
     if not replicas:
         raise InvalidReplicaAssignmentError("The manual partition assignment includes an empty replica list.")
     previous = None

@@ -38,8 +38,8 @@ def alter_reassignments(
     )
     records: list[PartitionChangeRecord] = []
     for topic in request.topics:
-        answer = AlterPartitionReassignmentsResponse.ReassignableTopicResponse(name=topic.name)
-        response.responses.append(answer)
+        topic_result = AlterPartitionReassignmentsResponse.ReassignableTopicResponse(name=topic.name)
+        response.responses.append(topic_result)
         for partition in topic.partitions:
             result = AlterPartitionReassignmentsResponse.ReassignablePartitionResponse(
                 partition_index=partition.partition_index, error_message=None
@@ -49,7 +49,7 @@ def alter_reassignments(
                 records += [] if made is None else [made]
             except BrokerError as error:
                 result.error_code, result.error_message = error.code, error.message
-            answer.partitions.append(result)
+            topic_result.partitions.append(result)
     return Decision(records, response)
 
 
@@ -65,13 +65,13 @@ def list_reassignments(
             for topic in context.image.topics.values()
         ]
     response = ListPartitionReassignmentsResponse(error_message=None)
-    for asked in wanted:
-        topic = context.image.topics.get(asked.name)
-        ongoing = [] if topic is None else _ongoing(topic, asked.partition_indexes)
+    for named in wanted:
+        topic = context.image.topics.get(named.name)
+        ongoing = [] if topic is None else _ongoing(topic, named.partition_indexes)
         if ongoing:
             response.topics.append(
                 ListPartitionReassignmentsResponse.OngoingTopicReassignment(
-                    name=asked.name, partitions=ongoing
+                    name=named.name, partitions=ongoing
                 )
             )
     return response
@@ -106,7 +106,7 @@ def _alter(
 
 
 def _check_size(partition: PartitionImage, wanted: int) -> None:
-    """A reassignment that is under way counts as done."""
+    """A reassignment that is pending counts as done."""
     current = len([replica for replica in partition.replicas if replica not in partition.removing])
     if wanted != current:
         raise InvalidReplicationFactorError(f"The replication factor is changed from {current} to {wanted}")

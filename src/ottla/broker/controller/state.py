@@ -1,7 +1,7 @@
 """The controller's state machine: requests and time in, decisions out.
 
 A decision is not yet true: the caller writes its records to the metadata log and then hands them to `apply`,
-before it asks for the next decision. Only broker sessions, which are in no log, change on the way. All
+before it requests the next decision. Only broker sessions, which are in no log, change on the way. All
 randomness comes from the generator that is handed in, so the same events make the same records.
 
 Each subject is decided in a module of its own; here they come together.

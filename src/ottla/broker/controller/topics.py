@@ -235,7 +235,7 @@ def _not_created(name: str, error: BrokerError) -> CreateTopicsResponse.Creatabl
 def delete_topics(
     context: Context, request: DeleteTopicsRequest, version: int
 ) -> Decision[DeleteTopicsResponse]:
-    """`topic_names` is how versions before 6 ask."""
+    """`topic_names` is for versions before 6."""
     states = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in request.topic_names]
     states += request.topics
     deletions = _Deletions()

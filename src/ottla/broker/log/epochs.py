@@ -63,9 +63,9 @@ class LeaderEpochs:
             self._set(entries)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(the largest epoch up to `epoch` that is known, where it ended), as OffsetForLeaderEpoch answers.
+        """(the largest epoch up to `epoch` that is known, where it ended), as OffsetForLeaderEpoch has it.
 
-        Both are -1 if nothing can be said: no epoch asked for, or one that lies in the future.
+        Both are -1 if nothing can be said: no epoch given, or one that lies in the future.
         """
         if epoch == UNDEFINED_EPOCH or not self._entries or epoch > self._entries[-1].epoch:
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET
@@ -73,7 +73,7 @@ class LeaderEpochs:
             return epoch, log_end_offset
         higher = bisect_right(self._entries, epoch, key=_epoch)
         ended = self._entries[higher].start_offset
-        # Below the oldest known epoch the data is gone, and its successor's start is the best answer.
+        # Below the oldest known epoch the data is gone, and its successor's start is the best that is known.
         return (self._entries[higher - 1].epoch if higher else epoch), ended
 
     def truncate_from_end(self, end_offset: int) -> None:

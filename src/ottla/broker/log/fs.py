@@ -147,7 +147,7 @@ class MemoryFile:
             raise ValueError(f"a file of {self._size} bytes cannot be cut to {size}")
         if size == self._size:
             return
-        # Whoever read what is cut off now may still hold it: the chunk is not written to again.
+        # A reader of what is cut off now may still hold it: the chunk is not written to again.
         self._seal()
         kept = bisect_right(self._starts, size - 1) if size else 0
         del self._starts[kept:], self._chunks[kept:]

@@ -58,7 +58,7 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Whole batches; the first may begin below the offset that was asked for."""
+    """Whole batches; the first may begin below the offset of the request."""
 
     parts: list[memoryview]
     size: int
@@ -128,7 +128,7 @@ class Log:
         """Checks one batch, gives it its offsets and appends it. The log keeps `records`: do not use it again.
 
         `version` is that of the Produce request, `transaction_version` that of the transaction which a marker
-        ends. Raises the BrokerError that the producer is to be answered with.
+        ends. Raises the BrokerError for the response to the producer.
         """
         self._check_usable()
         self._check_epoch(leader_epoch)
@@ -321,7 +321,7 @@ class Log:
         return Slice(parts, size, offset)
 
     def fetch(self, offset: int, max_bytes: int, upper_offset: int, *, at_least_one: bool) -> Slice:
-        """What a Fetch at `offset` is answered with: as Kafka, from one segment, and `max_bytes` to the last byte.
+        """What the response to a Fetch holds: as in Kafka, from one segment, and `max_bytes` to the last byte.
 
         What follows the last whole batch is the beginning of another one. `is_cut` without any bytes says that not
         even the first batch fits.
@@ -356,7 +356,7 @@ class Log:
     def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
         """The first record that is not older than `timestamp`.
 
-        As in Kafka only the first segment with such a record is asked, even if it lies before the log's start.
+        As in Kafka only the first segment with such a record is searched, even if it lies before the log's start.
         """
         self._check_usable()
         for segment in self._segments:

@@ -1,10 +1,10 @@
 """What a partition remembers of the producers that write to it: idempotence and fencing (KIP-98, KIP-890).
 
 A batch of an idempotent producer is appended exactly once and in order. Its last five batches are remembered, so
-that one which was sent again is answered with its old offset instead; a gap or an older epoch is refused. These are
+that one which was sent again gets its old offset instead; a gap or an older epoch is refused. These are
 the rules of Kafka's ProducerStateManager and ProducerAppendInfo.
 
-A state machine: `check` refuses or not, `update` is told what was appended. Files are in snapshots.py.
+A state machine: `check` refuses or not, `record` takes what was appended. Files are in snapshots.py.
 """
 
 from __future__ import annotations

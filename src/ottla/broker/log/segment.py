@@ -155,7 +155,7 @@ class Segment:
         self.aborted.close()
 
     def remove(self) -> None:
-        """Takes its files away. Whoever has read from it keeps what was read."""
+        """Takes its files away. A reader keeps what it has read."""
         self.close()
         for suffix in SUFFIXES:
             if self._fs.exists(self.path + suffix):

@@ -1,7 +1,7 @@
 """Transactions as a partition sees them: which are open, which were aborted, and what is therefore stable.
 
 The coordinator decides; here is only what its markers say (KIP-98). A consumer that reads committed data may read
-up to the first offset of the oldest open transaction, and is told which transactions in its range were aborted.
+up to the first offset of the oldest open transaction, and learns which transactions in its range were aborted.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class OpenTransactions:
 
 
 class AbortedTransaction(NamedTuple):
-    """An entry of the index; it tells also how far a search that came upon it has to go."""
+    """An entry of the index; it says also how far a search that came upon it has to go."""
 
     producer_id: int
     first_offset: int

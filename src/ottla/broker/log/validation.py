@@ -88,7 +88,7 @@ class Inspected(NamedTuple):
 def inspect_batch(
     records: Buffer, config: LogConfig, origin: Origin, now_ms: int, partition: str, version: int
 ) -> Inspected:
-    """The one batch in `records`, if a leader may append it; raises what Kafka answers if not."""
+    """The one batch in `records`, if a leader may append it; raises the error of Kafka if not."""
     data = only_batch(records, version)
     batch = read_header(data)
     _check_batch(data, batch, config, origin, partition)

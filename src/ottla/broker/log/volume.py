@@ -21,7 +21,7 @@ class Volume:
         self._doomed: dict[str, None] = {}
 
     def acquire(self, directory: str, config: LogConfig, now_ms: int) -> Log:
-        """The log, opened if nobody holds it yet."""
+        """The log, opened for the first holder."""
         log, holders = self._open.get(directory, (None, 0))
         if log is None:
             log = Log.open(self.fs, directory, config, now_ms)
@@ -29,7 +29,7 @@ class Volume:
         return log
 
     def release(self, directory: str, *, delete: bool = False) -> None:
-        """One holder less. With `delete` the files go too, as soon as nobody holds the log any more."""
+        """One holder less. With `delete` the files go too, with the last holder."""
         if delete:
             self._doomed[directory] = None
         log, holders = self._open.pop(directory)
@@ -42,7 +42,7 @@ class Volume:
             self.fs.remove_directory(directory)
 
     def close(self) -> None:
-        """Closes what is still open, whoever holds it."""
+        """Closes what is still open, whether it is held or not."""
         for log, _ in self._open.values():
             log.close()
         self._open.clear()

@@ -162,7 +162,7 @@ class Delta:
 
 @dataclass(slots=True)
 class MetadataImage:
-    """Everything, by the keys that requests ask with. Read it as you like; only `apply` changes it."""
+    """Everything, by the keys that are in requests. Read it as you like; only `apply` changes it."""
 
     offset: int = -1
     """Of the last record applied; the log has no gaps."""
