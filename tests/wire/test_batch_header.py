@@ -55,18 +55,27 @@ def test_parts_of_the_header_are_what_the_whole_says() -> None:
     (header,) = batch_headers(_BATCH)
     size = header.size - batch_header.LOG_OVERHEAD
     delta = header.last_offset - header.base_offset
-    assert batch_header.PREFIX.unpack_from(_BATCH) == (3, size)
-    assert batch_header.OFFSETS.unpack_from(_BATCH) == (3, size, delta)
-    assert batch_header.EPOCH_AND_DELTA.unpack_from(_BATCH, batch_header.LEADER_EPOCH_AT) == (9, delta)
-    for layout, position, value in (
-        (batch_header.BASE_OFFSET, batch_header.BASE_OFFSET_AT, 3),
-        (batch_header.LENGTH, batch_header.LENGTH_AT, size),
-        (batch_header.LEADER_EPOCH, batch_header.LEADER_EPOCH_AT, 9),
-        (batch_header.SIGNED_MAGIC, batch_header.MAGIC_AT, batch_header.MAGIC),
-        (batch_header.CRC, batch_header.CRC_AT, header.crc),
-        (batch_header.ATTRIBUTES, batch_header.ATTRIBUTES_AT, batch_header.TRANSACTIONAL),
-        (batch_header.MAX_TIMESTAMP, batch_header.MAX_TIMESTAMP_AT, 5_000),
-        (batch_header.COUNT, batch_header.COUNT_AT, 2),
+    assert batch_header.unpack_prefix(_BATCH) == (3, size)
+    assert batch_header.unpack_offsets(_BATCH) == (3, size, delta)
+    assert batch_header.unpack_epoch_and_delta(_BATCH, batch_header.LEADER_EPOCH_AT) == (9, delta)
+    for unpack, position, value in (
+        (batch_header.unpack_length, batch_header.LENGTH_AT, size),
+        (batch_header.unpack_signed_magic, batch_header.MAGIC_AT, batch_header.MAGIC),
+        (batch_header.unpack_crc, batch_header.CRC_AT, header.crc),
+        (batch_header.unpack_count, batch_header.COUNT_AT, 2),
     ):
-        assert layout.unpack_from(_BATCH, position) == (value,)
+        assert unpack(_BATCH, position) == (value,)
     assert _BATCH[batch_header.ATTRIBUTES_LOW_AT] == batch_header.TRANSACTIONAL
+
+
+def test_fields_are_written_where_they_are_read() -> None:
+    data = bytearray(batch_header.BATCH_OVERHEAD)
+    batch_header.pack_base_offset(data, batch_header.BASE_OFFSET_AT, 1 << 40)
+    batch_header.pack_length(data, batch_header.LENGTH_AT, 2)
+    batch_header.pack_leader_epoch(data, batch_header.LEADER_EPOCH_AT, 3)
+    batch_header.pack_crc(data, batch_header.CRC_AT, 0xFFFFFFFE)
+    batch_header.pack_attributes(data, batch_header.ATTRIBUTES_AT, batch_header.CONTROL)
+    batch_header.pack_max_timestamp(data, batch_header.MAX_TIMESTAMP_AT, 5 << 40)
+    assert batch_header.unpack_header(data) == (
+        *(1 << 40, 2, 3, 0, 0xFFFFFFFE, batch_header.CONTROL, 0, 0, 5 << 40, 0, 0, 0, 0),
+    )

@@ -21,21 +21,23 @@ from ottla.wire.batch_header import (
     CHECKED_FROM,
     CODEC,
     CONTROL,
-    CRC,
     CRC_AT,
     DELETE_HORIZON,
-    HEADER,
     LARGEST_SEQUENCE,
     LOG_OVERHEAD,
     MAGIC,
     MAGIC_AT,
     MESSAGE_ATTRIBUTES_AT,
     MESSAGE_CRC_AT,
-    MESSAGE_TIMESTAMP,
     MESSAGE_TIMESTAMP_AT,
-    PREFIX,
     SMALLEST_LENGTH,
     TRANSACTIONAL,
+    pack_crc,
+    pack_header,
+    unpack_crc,
+    unpack_header,
+    unpack_message_timestamp,
+    unpack_prefix,
 )
 from ottla.wire.compression import Compression, compress
 from ottla.wire.primitives import Buffer, varint
@@ -130,7 +132,7 @@ def batch_headers(data: Buffer, *, check_crc: bool = True) -> list[BatchHeader]:
     headers: list[BatchHeader] = []
     position = 0
     while len(view) - position >= LOG_OVERHEAD:
-        base_offset, length = PREFIX.unpack_from(view, position)
+        base_offset, length = unpack_prefix(view, position)
         if length < SMALLEST_LENGTH:
             raise DecodeError(f"a batch at byte {position} claims a length of {length}")
         size = LOG_OVERHEAD + length
@@ -163,7 +165,7 @@ def _header(batch: memoryview, position: int, base_offset: int, check_crc: bool)
         producer_epoch,
         sequence,
         count,
-    ) = HEADER.unpack_from(batch)
+    ) = unpack_header(batch)
     if check_crc and crc32c(batch[CHECKED_FROM:]) != crc:
         raise DecodeError(f"the checksum of the batch at byte {position} is wrong")
     if last_delta < 0 or count < 0:
@@ -187,12 +189,12 @@ def _header(batch: memoryview, position: int, base_offset: int, check_crc: bool)
 
 
 def _old_header(message: memoryview, position: int, offset: int, check_crc: bool) -> BatchHeader:
-    (crc,) = CRC.unpack_from(message, MESSAGE_CRC_AT)
+    (crc,) = unpack_crc(message, MESSAGE_CRC_AT)
     if check_crc and zlib.crc32(message[MAGIC_AT:]) != crc:
         raise DecodeError(f"the checksum of the message at byte {position} is wrong")
     timestamp = -1
     if message[MAGIC_AT] == 1:
-        (timestamp,) = MESSAGE_TIMESTAMP.unpack_from(message, MESSAGE_TIMESTAMP_AT)
+        (timestamp,) = unpack_message_timestamp(message, MESSAGE_TIMESTAMP_AT)
     return BatchHeader(
         position=position,
         size=len(message),
@@ -254,14 +256,14 @@ def encode_batch(
     plain = b"".join(_encode_record(record, first, base_timestamp) for record in records)
     batch = bytearray(BATCH_OVERHEAD)
     batch += compress(codec, plain, level)
-    HEADER.pack_into(
+    pack_header(
         batch,
         0,
         *(first, len(batch) - LOG_OVERHEAD, leader_epoch, MAGIC, 0),
         *(attributes, last - first, base_timestamp, max_timestamp),
         *(producer_id, producer_epoch, base_sequence, len(records)),
     )
-    CRC.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[CHECKED_FROM:]))
+    pack_crc(batch, CRC_AT, crc32c(memoryview(batch)[CHECKED_FROM:]))
     return bytes(batch)
 
 

@@ -15,11 +15,11 @@ from ottla.wire.batch_header import (
     BATCH_OVERHEAD,
     CODEC,
     CONTROL,
-    HEADER,
     LARGEST_SEQUENCE,
     LOG_OVERHEAD,
-    OFFSETS,
     TRANSACTIONAL,
+    unpack_header,
+    unpack_offsets,
 )
 from ottla.wire.primitives import Buffer
 
@@ -90,7 +90,7 @@ class Batch(NamedTuple):
 
 def read_header(data: Buffer, position: int = 0) -> Batch:
     """The header at `position`, unchecked; all of it must be there."""
-    return Batch._make(HEADER.unpack_from(data, position))
+    return Batch._make(unpack_header(data, position))
 
 
 class BatchPosition(NamedTuple):
@@ -109,14 +109,14 @@ class BatchPosition(NamedTuple):
 def walk(file: File, position: int, end: int) -> Iterator[BatchPosition]:
     """The whole batches between two positions, of which the first is where a batch begins."""
     for view, at, where in _headers(file, position, end):
-        base_offset, length, delta = OFFSETS.unpack_from(view, at)
+        base_offset, length, delta = unpack_offsets(view, at)
         yield BatchPosition(where, length + LOG_OVERHEAD, base_offset, base_offset + delta)
 
 
 def walk_headers(file: File, position: int, end: int) -> Iterator[tuple[int, Batch]]:
     """As `walk`, with positions and full headers."""
     for view, at, where in _headers(file, position, end):
-        yield where, Batch._make(HEADER.unpack_from(view, at))
+        yield where, Batch._make(unpack_header(view, at))
 
 
 def _headers(file: File, position: int, end: int) -> Iterator[tuple[memoryview, int, int]]:
@@ -127,7 +127,7 @@ def _headers(file: File, position: int, end: int) -> Iterator[tuple[memoryview, 
         at = position - start
         if len(view) - at < BATCH_OVERHEAD:
             view, start, at = _look(file, position, end), position, 0
-        length: int = OFFSETS.unpack_from(view, at)[1]
+        length: int = unpack_offsets(view, at)[1]
         following = position + length + LOG_OVERHEAD
         if length < BATCH_OVERHEAD - LOG_OVERHEAD or following > end:
             return

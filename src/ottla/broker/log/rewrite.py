@@ -24,25 +24,25 @@ from ottla.broker.log.validation import Inspected
 from ottla.errors import UnknownServerError
 from ottla.wire.batch_header import (
     APPEND_TIME,
-    ATTRIBUTES,
     ATTRIBUTES_AT,
-    BASE_OFFSET,
     BASE_OFFSET_AT,
     BATCH_OVERHEAD,
     CHECKED_FROM,
     CODEC,
     CONTROL,
-    CRC,
     CRC_AT,
     DELETE_HORIZON,
-    LEADER_EPOCH,
     LEADER_EPOCH_AT,
-    LENGTH,
     LENGTH_AT,
     LOG_OVERHEAD,
-    MAX_TIMESTAMP,
     MAX_TIMESTAMP_AT,
     TRANSACTIONAL,
+    pack_attributes,
+    pack_base_offset,
+    pack_crc,
+    pack_leader_epoch,
+    pack_length,
+    pack_max_timestamp,
 )
 from ottla.wire.batches import encode_batch
 from ottla.wire.compression import Compression, compress
@@ -106,8 +106,8 @@ def _check_times(inspected: Inspected) -> None:
 
 def place(data: bytearray | memoryview, base_offset: int, leader_epoch: int) -> Batch:
     """Gives the batch its offsets and its epoch; its header as it is now."""
-    BASE_OFFSET.pack_into(data, BASE_OFFSET_AT, base_offset)
-    LEADER_EPOCH.pack_into(data, LEADER_EPOCH_AT, leader_epoch)
+    pack_base_offset(data, BASE_OFFSET_AT, base_offset)
+    pack_leader_epoch(data, LEADER_EPOCH_AT, leader_epoch)
     return read_header(data)
 
 
@@ -123,13 +123,13 @@ def _set_timestamps(data: bytearray | memoryview, batch: Batch, kind: int, max_t
     """Writes the kind of timestamps and the largest one, if they are not what the producer wrote."""
     if batch.attributes & APPEND_TIME == kind and batch.max_timestamp == max_timestamp:
         return
-    ATTRIBUTES.pack_into(data, ATTRIBUTES_AT, batch.attributes & _KNOWN_ATTRIBUTES | kind)
-    MAX_TIMESTAMP.pack_into(data, MAX_TIMESTAMP_AT, max_timestamp)
+    pack_attributes(data, ATTRIBUTES_AT, batch.attributes & _KNOWN_ATTRIBUTES | kind)
+    pack_max_timestamp(data, MAX_TIMESTAMP_AT, max_timestamp)
     _seal(data)
 
 
 def _seal(data: bytearray | memoryview) -> None:
-    CRC.pack_into(data, CRC_AT, crc32c(memoryview(data)[CHECKED_FROM:]))
+    pack_crc(data, CRC_AT, crc32c(memoryview(data)[CHECKED_FROM:]))
 
 
 def _target_codec(batch: Batch, config: LogConfig) -> int:
@@ -156,9 +156,9 @@ def _recompressed(inspected: Inspected, codec: int, level: int | None) -> bytear
     data = bytearray(memoryview(inspected.data)[:BATCH_OVERHEAD])
     data += compress(codec, inspected.plain, level)
     attributes = inspected.batch.attributes & _KNOWN_ATTRIBUTES & ~CODEC | codec
-    LENGTH.pack_into(data, LENGTH_AT, len(data) - LOG_OVERHEAD)
-    ATTRIBUTES.pack_into(data, ATTRIBUTES_AT, attributes)
-    MAX_TIMESTAMP.pack_into(data, MAX_TIMESTAMP_AT, inspected.max_timestamp)
+    pack_length(data, LENGTH_AT, len(data) - LOG_OVERHEAD)
+    pack_attributes(data, ATTRIBUTES_AT, attributes)
+    pack_max_timestamp(data, MAX_TIMESTAMP_AT, inspected.max_timestamp)
     _seal(data)
     return data
 

@@ -31,13 +31,13 @@ from ottla.wire.batch_header import (
     BATCH_OVERHEAD,
     CHECKED_FROM,
     CODEC,
-    LENGTH,
     LENGTH_AT,
     LOG_OVERHEAD,
     MAGIC,
     MAGIC_AT,
-    SIGNED_MAGIC,
     SMALLEST_LENGTH,
+    unpack_length,
+    unpack_signed_magic,
 )
 from ottla.wire.compression import Compression, decompress
 from ottla.wire.primitives import Buffer
@@ -153,7 +153,7 @@ def batch_size(records: Buffer, position: int = 0) -> int | None:
     left = len(records) - position
     if left < LOG_OVERHEAD:
         return None
-    (length,) = LENGTH.unpack_from(records, position + LENGTH_AT)
+    (length,) = unpack_length(records, position + LENGTH_AT)
     if length < SMALLEST_LENGTH:
         raise CorruptMessageError(
             f"Record size {length} is less than the minimum record overhead ({SMALLEST_LENGTH})"
@@ -161,7 +161,7 @@ def batch_size(records: Buffer, position: int = 0) -> int | None:
     if left <= MAGIC_AT:
         return None
     if records[position + MAGIC_AT] > MAGIC:
-        (magic,) = SIGNED_MAGIC.unpack_from(records, position + MAGIC_AT)
+        (magic,) = unpack_signed_magic(records, position + MAGIC_AT)
         raise CorruptMessageError(f"Invalid magic found in record: {magic}")
     size = int(length) + LOG_OVERHEAD
     if size > _LARGEST_SIZE:

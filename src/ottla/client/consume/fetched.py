@@ -15,17 +15,17 @@ from ottla.client.topic_partition import TopicPartition
 from ottla.errors import CorruptBatchError, DecodeError
 from ottla.wire.batch_header import (
     BATCH_OVERHEAD,
-    COUNT,
     COUNT_AT,
-    EPOCH_AND_DELTA,
     LEADER_EPOCH_AT,
-    LENGTH,
     LENGTH_AT,
     LOG_OVERHEAD,
     MAGIC,
     MAGIC_AT,
-    PREFIX,
     SMALLEST_MESSAGE,
+    unpack_count,
+    unpack_epoch_and_delta,
+    unpack_length,
+    unpack_prefix,
 )
 from ottla.wire.primitives import Buffer
 from ottla.wire.records import DEFAULT_MAX_DECOMPRESSED, Records, decode_fetch, to_arrow
@@ -51,7 +51,7 @@ def span(data: Buffer, stop: int | None = None) -> Span:
     position, size = 0, len(data)
     next_offset, epoch, records = -1, -1, 0
     while size - position >= SMALLEST_MESSAGE:
-        base, length = PREFIX.unpack_from(data, position)
+        base, length = unpack_prefix(data, position)
         end = position + LOG_OVERHEAD + length
         is_old = data[position + MAGIC_AT] < MAGIC
         if end > size or end - position < (SMALLEST_MESSAGE if is_old else BATCH_OVERHEAD):
@@ -62,9 +62,9 @@ def span(data: Buffer, stop: int | None = None) -> Span:
         if is_old:
             next_offset, epoch, count = base + 1, -1, 1
         else:
-            epoch, delta = EPOCH_AND_DELTA.unpack_from(data, position + LEADER_EPOCH_AT)
+            epoch, delta = unpack_epoch_and_delta(data, position + LEADER_EPOCH_AT)
             next_offset = base + delta + 1
-            (count,) = COUNT.unpack_from(data, position + COUNT_AT)
+            (count,) = unpack_count(data, position + COUNT_AT)
         records += count
         position = end
     return Span(next_offset, epoch, records, size)
@@ -207,7 +207,7 @@ class FetchedPartition:
         view = memoryview(self.data)
         ends, position = [], 0
         while len(view) - position >= SMALLEST_MESSAGE:
-            (length,) = LENGTH.unpack_from(view, position + LENGTH_AT)
+            (length,) = unpack_length(view, position + LENGTH_AT)
             if length <= 0:
                 break
             end = position + LOG_OVERHEAD + length
