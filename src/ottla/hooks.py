@@ -16,9 +16,9 @@ protocols.
 Not here: what is made of it (client/metrics, client/observers).
 
 Invariant: whatever a hook raises is logged and stays here; what is to end the program (SystemExit, KeyboardInterrupt)
-goes to the thread that runs the loop, when the client is done with what it is doing. Hooks are called in the order in which
-they were given, on the client's loop; only `on_record_buffered` and `on_fetch_taken` are called by the thread that
-produces or reads.
+goes to the thread that runs the loop, when the client is done with what it is doing. Hooks are called in the order in
+which they were given, on the client's loop; only `on_record_buffered` and `on_fetch_taken` are called by the thread
+that produces or reads.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ async def _served(cluster: AsyncCluster, runtime: Runtime) -> None:
     """A client that does everything right is answered by every node."""
     for node in cluster.nodes.values():
         channel = await Channel.open(runtime, node.host, node.port, client_id="good")
-        answer = await channel.ask(MetadataRequest(topics=[]), 12, 60.0)
+        answer = await channel.request(MetadataRequest(topics=[]), 12, 60.0)
         assert isinstance(answer, MetadataResponse)
         assert len(answer.brokers) == len(cluster.nodes)
         channel.close()

@@ -14,9 +14,10 @@ import pytest
 from ottla.broker.cluster.blocking import Cluster
 from ottla.errors import ConnectionLostError
 from ottla.runtime import Runtime
-from ottla.wire import FrameSplitter, api_named, decode_response, encode_request
+from ottla.wire import api_named, correlation_id_of, decode_response, encode_request
 from ottla.wire.messages import ApiVersionsRequest, ApiVersionsResponse, HeartbeatRequest, MetadataRequest
 from tests.broker.worlds import Body, World, batch, fetch_request
+from tests.wire.splitter import FrameSplitter
 
 Run = Callable[[Body], object]
 
@@ -129,9 +130,9 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(run: Run) -
             peer.transport.write(request_bytes(18, 42, b"\0whatever this newer version says"))
             await cluster.wait_for(lambda: len(peer.received) > 4, "the answer")
             (frame,) = FrameSplitter().feed(peer.received)
-            header, answer = decode_response(api_named("ApiVersions"), 0, frame)
+            answer = decode_response(api_named("ApiVersions"), 0, frame)
             assert isinstance(answer, ApiVersionsResponse)
-            assert header.correlation_id == 7
+            assert correlation_id_of(frame) == 7
             assert answer.error_code == UNSUPPORTED_VERSION
             assert [(api.api_key, api.min_version, api.max_version) for api in answer.api_keys] == [
                 (18, 0, 4)
@@ -151,7 +152,7 @@ def test_an_api_of_groups_is_refused_until_there_are_groups(run: Run) -> None:
         async with world.cluster() as cluster:
             client = await world.client(cluster)
             with pytest.raises(ConnectionLostError):
-                await client.channel.ask(HeartbeatRequest(group_id="g", member_id="m"), 4, 1000.0)
+                await client.channel.request(HeartbeatRequest(group_id="g", member_id="m"), 4, 1000.0)
 
     run(body)
 

@@ -85,7 +85,7 @@ class Producer(Caller):
         now = int(self.runtime.clock.time() * 1000)
         records = batch(value, timestamp=now, producer_id=self.id, producer_epoch=0, base_sequence=sequence)
         request = produce_request("orders", records, self.partition)
-        answer = await (await self.channel()).ask(request, 9, self.random.choice([0.002, 0.5, 5]))
+        answer = await (await self.channel()).request(request, 9, self.random.choice([0.002, 0.5, 5]))
         assert isinstance(answer, ProduceResponse)
         (result,) = answer.responses[0].partition_responses
         if result.error_code == 0:
@@ -104,7 +104,7 @@ class Reader(Caller):
         request = fetch_request(topic, 0, self.random.randrange(PARTITIONS), 60_000, 1_000_000)
         channel = await self.channel()
         asyncio.get_running_loop().call_later(self.random.random(), channel.close)
-        await channel.ask(request, 12, self.random.choice([0.01, 1, 5]))
+        await channel.request(request, 12, self.random.choice([0.01, 1, 5]))
 
 
 class Operator:

@@ -52,7 +52,7 @@ class Client:
         self._timeout = timeout
 
     async def ask(self, request: Message, version: int, expected: type[_R]) -> _R:
-        answer = await self.channel.ask(request, version, self._timeout)
+        answer = await self.channel.request(request, version, self._timeout)
         assert isinstance(answer, expected)
         return answer
 

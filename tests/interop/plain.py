@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 
-from ottla.wire import FrameSplitter, Message, Uuid, api_for_key, decode_response, encode_request
+from ottla.wire import Message, Uuid, api_for_key, correlation_id_of, decode_response, encode_request
 from ottla.wire.messages import (
     FetchRequest,
     FetchResponse,
@@ -16,6 +16,7 @@ from ottla.wire.messages import (
     ProduceRequest,
     ProduceResponse,
 )
+from tests.wire.splitter import FrameSplitter
 
 
 class Connection:
@@ -35,10 +36,10 @@ class Connection:
 
     def ask(self, request: Message, version: int) -> Message:
         self._correlation_id += 1
-        frame = b"".join(encode_request(request, version, self._correlation_id, "ottla-tests"))
-        header, response = decode_response(api_for_key(request.API_KEY), version, self.exchange(frame))
-        assert header.correlation_id == self._correlation_id
-        return response
+        sent = b"".join(encode_request(request, version, self._correlation_id, "ottla-tests"))
+        frame = self.exchange(sent)
+        assert correlation_id_of(frame) == self._correlation_id
+        return decode_response(api_for_key(request.API_KEY), version, frame)
 
     def exchange(self, frame: bytes | bytearray) -> bytes:
         """Sends bytes as they are; the frame that comes back."""

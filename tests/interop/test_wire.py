@@ -110,7 +110,7 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(connection:
     """KIP-511. Written by hand, as no encoder of ours knows the version."""
     request = bytearray(b"".join(encode_request(ApiVersionsRequest(), 4, 1, "ottla-tests")))
     request[6:8] = (99).to_bytes(2)
-    _, answer = decode_response(api_named("ApiVersions"), 4, connection.exchange(request))
+    answer = decode_response(api_named("ApiVersions"), 4, connection.exchange(request))
     assert isinstance(answer, ApiVersionsResponse)
     assert answer.error_code == 35
     assert [(a.api_key, a.max_version) for a in answer.api_keys] == [(18, 4)]

@@ -34,7 +34,7 @@ class Waits:
 class Recorder(Waits):
     """A Receiver that keeps what it is told, and does what `on_frame` says."""
 
-    def __init__(self, on_frame: Callable[[Connection, memoryview], None] | None = None) -> None:
+    def __init__(self, on_frame: Callable[[Connection, memoryview], object] | None = None) -> None:
         super().__init__()
         self.frames: list[bytes] = []
         self.drains = 0

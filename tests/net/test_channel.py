@@ -13,7 +13,7 @@ from ottla.errors import ConnectionLostError, DecodeError, EncodeError, KafkaErr
 from ottla.net.channel import Channel, PendingRequest
 from ottla.net.connection import Connection
 from ottla.runtime import Listener, MovableClock, Runtime, SystemRuntime
-from ottla.wire import correlation_id_of, decode_request, encode_request, encode_response
+from ottla.wire import decode_request, encode_response
 from ottla.wire.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -66,8 +66,8 @@ def test_an_answer_is_decoded_at_the_version_of_its_question(world: World[None])
         server = Answering()
         listener, channel = await serve(runtime, server)
         for version in (0, 4):
-            assert await channel.ask(heartbeat(7), version) == HeartbeatResponse(error_code=7)
-        assert await channel.ask(ApiVersionsRequest(), 3, timeout=5) == ApiVersionsResponse()
+            assert await channel.request(heartbeat(7), version) == HeartbeatResponse(error_code=7)
+        assert await channel.request(ApiVersionsRequest(), 3, timeout=5) == ApiVersionsResponse()
         assert decode_request(server.frames[0])[0].client_id == "tester"
         await finish(listener, channel, server)
 
@@ -79,7 +79,7 @@ def test_many_questions_may_be_under_way(world: World[None]) -> None:
     async def main(runtime: Runtime) -> None:
         server = Answering()
         listener, channel = await serve(runtime, server)
-        answers = await asyncio.gather(*[channel.ask(heartbeat(number), 4) for number in range(300)])
+        answers = await asyncio.gather(*[channel.request(heartbeat(number), 4) for number in range(300)])
         assert answers == [HeartbeatResponse(error_code=number) for number in range(300)]
         await finish(listener, channel, server)
 
@@ -91,7 +91,7 @@ def test_answers_find_their_questions_in_any_order(world: World[None]) -> None:
     async def main(runtime: Runtime) -> None:
         server = Recorder()
         listener, channel = await serve(runtime, server)
-        asking = asyncio.gather(*[channel.ask(heartbeat(number), 4) for number in range(10)])
+        asking = asyncio.gather(*[channel.request(heartbeat(number), 4) for number in range(10)])
         await server.until_frames(10)
         for frame in reversed(server.frames):
             server.connection.send([answer(frame)])
@@ -107,9 +107,9 @@ def test_a_question_times_out_and_its_late_answer_is_dropped(world: World[None])
         server = Recorder()
         listener, channel = await serve(runtime, server)
         with pytest.raises(TimeoutError, match=r"did not answer within 0\.05 seconds"):
-            await channel.ask(heartbeat(1), 4, timeout=0.05)
+            await channel.request(heartbeat(1), 4, timeout=0.05)
         await server.until_frames(1)
-        second = asyncio.ensure_future(channel.ask(heartbeat(2), 4))
+        second = asyncio.ensure_future(channel.request(heartbeat(2), 4))
         await server.until_frames(2)
         for frame in server.frames:
             server.connection.send([answer(frame)])
@@ -125,7 +125,7 @@ def test_timeouts_are_of_the_runtimes_clock() -> None:
         clock = MovableClock()
         server = Recorder()
         listener, channel = await serve(SystemRuntime(clock), server)
-        asking = asyncio.ensure_future(channel.ask(heartbeat(1), 4, timeout=3600))
+        asking = asyncio.ensure_future(channel.request(heartbeat(1), 4, timeout=3600))
         await server.until_frames(1)
         clock.advance(3600)
         with pytest.raises(TimeoutError):
@@ -141,7 +141,7 @@ def test_a_question_that_is_given_up_leaves_the_others_alone(world: World[None])
         server = Recorder()
         listener, channel = await serve(runtime, server)
         first, second = (
-            asyncio.ensure_future(channel.ask(heartbeat(number), 4, timeout=60)) for number in (1, 2)
+            asyncio.ensure_future(channel.request(heartbeat(number), 4, timeout=60)) for number in (1, 2)
         )
         await server.until_frames(2)
         first.cancel()
@@ -174,7 +174,7 @@ def test_everyone_who_waits_learns_of_the_end(world: World[None], ending: str) -
     async def main(runtime: Runtime) -> None:
         server = Recorder()
         listener, channel = await serve(runtime, server)
-        asking = asyncio.gather(*[channel.ask(heartbeat(n), 4) for n in range(3)], return_exceptions=True)
+        asking = asyncio.gather(*[channel.request(heartbeat(n), 4) for n in range(3)], return_exceptions=True)
         await server.until_frames(3)
         ENDINGS[ending](server, channel)
         errors = await asking
@@ -183,11 +183,9 @@ def test_everyone_who_waits_learns_of_the_end(world: World[None], ending: str) -
         await channel.wait_closed()
         assert channel.is_closed
         with pytest.raises(ConnectionLostError):
-            await channel.ask(heartbeat(1), 4)
+            await channel.request(heartbeat(1), 4)
         with pytest.raises(ConnectionLostError):
             channel.send_oneway(ProduceRequest(acks=0), 9)
-        with pytest.raises(ConnectionLostError):
-            await channel.exchange(encode_request(heartbeat(1), 4, 1, None))
         await server.until_lost()
         await listener.close()
 
@@ -198,7 +196,7 @@ def test_the_end_is_a_connection_error_that_says_why() -> None:
     async def main(runtime: Runtime) -> None:
         server = Recorder()
         listener, channel = await serve(runtime, server, max_frame_size=100)
-        asking = asyncio.ensure_future(channel.ask(heartbeat(1), 4))
+        asking = asyncio.ensure_future(channel.request(heartbeat(1), 4))
         await server.until_frames(1)
         server.connection.send([struct.pack(">i", 101)])
         with pytest.raises(ConnectionError, match="a frame claims 101 bytes, 100 are allowed") as caught:
@@ -215,7 +213,7 @@ def test_an_answer_that_nobody_asked_for_ends_the_connection(world: World[None],
     async def main(runtime: Runtime) -> None:
         server = Recorder()
         listener, channel = await serve(runtime, server)
-        asking = asyncio.ensure_future(channel.ask(heartbeat(1), 4))
+        asking = asyncio.ensure_future(channel.request(heartbeat(1), 4))
         await server.until_frames(1)
         server.connection.send([frame])
         with pytest.raises(ConnectionLostError, match="answers what was not asked") as caught:
@@ -232,7 +230,7 @@ def test_an_answer_that_cannot_be_read_costs_its_question_only(world: World[None
     async def main(runtime: Runtime) -> None:
         server = Recorder()
         listener, channel = await serve(runtime, server)
-        asking = asyncio.ensure_future(channel.ask(heartbeat(1), 4))
+        asking = asyncio.ensure_future(channel.request(heartbeat(1), 4))
         await server.until_frames(1)
         correlation_id = decode_request(server.frames[0])[0].correlation_id
         server.connection.send([struct.pack(">ii", 4, correlation_id)])
@@ -250,32 +248,11 @@ def test_what_has_no_answer_is_told_and_not_asked(world: World[None]) -> None:
         server = Recorder()
         listener, channel = await serve(runtime, server)
         channel.send_oneway(ProduceRequest(acks=0), 9)
-        asking = asyncio.ensure_future(channel.ask(heartbeat(5), 4))
+        asking = asyncio.ensure_future(channel.request(heartbeat(5), 4))
         await server.until_frames(2)
         assert decode_request(server.frames[0])[1] == ProduceRequest(acks=0)
         server.connection.send([answer(server.frames[1])])
         assert await asking == HeartbeatResponse(error_code=5)
-        await finish(listener, channel, server)
-
-    world(main)
-
-
-@both_worlds
-def test_a_request_that_is_encoded_already_is_exchanged_for_a_frame(world: World[None]) -> None:
-    async def main(runtime: Runtime) -> None:
-        server = Recorder()
-        listener, channel = await serve(runtime, server)
-        parts = encode_request(heartbeat(3), 4, 77, "someone")
-        asking = asyncio.ensure_future(channel.exchange(parts, timeout=60))
-        await server.until_frames(1)
-        with pytest.raises(ProtocolError, match="correlation id 77 is under way"):
-            await channel.exchange(parts)
-        server.connection.send([answer(server.frames[0])])
-        frame = await asking
-        assert correlation_id_of(frame) == 77
-        assert bytes(frame) == answer(server.frames[0])[4:]
-        with pytest.raises(ProtocolError, match="7 bytes are no request"):
-            await channel.exchange([b"\0\0\0\3", b"abc"])
         await finish(listener, channel, server)
 
     world(main)
@@ -287,13 +264,13 @@ def test_what_is_submitted_is_sent_before_the_call_returns(world: World[None]) -
         server = Answering()
         listener, channel = await serve(runtime, server)
         pending_requests = [channel.send(heartbeat(number), 4) for number in range(3)]
-        assert list(channel.under_way) == pending_requests
+        assert list(channel.pending) == pending_requests
         for number, pending in enumerate(pending_requests):
             assert await pending.response == HeartbeatResponse(error_code=number)
         sent = [cast(HeartbeatRequest, decode_request(frame)[1]).generation_id for frame in server.frames]
         assert sent == [0, 1, 2]
         assert [pending.size for pending in pending_requests] == [len(frame) + 4 for frame in server.frames]
-        assert not list(channel.under_way)
+        assert not list(channel.pending)
         await finish(listener, channel, server)
 
     world(main)
@@ -308,7 +285,7 @@ def test_a_request_beyond_the_bound_is_not_sent(world: World[None]) -> None:
             channel.send(heartbeat(1), 4, max_size=10)
         with pytest.raises(EncodeError):
             channel.send_oneway(heartbeat(1), 4, max_size=10)
-        assert await channel.ask(heartbeat(2), 4) == HeartbeatResponse(error_code=2)
+        assert await channel.request(heartbeat(2), 4) == HeartbeatResponse(error_code=2)
         assert len(server.frames) == 1
         await finish(listener, channel, server)
 
@@ -324,7 +301,7 @@ class Watching:
     """An Observer that keeps what it is told."""
 
     def __init__(self) -> None:
-        self.settlements: list[tuple[int, type[object]]] = []
+        self.ends_of_requests: list[tuple[int, type[object]]] = []
         self.ends: list[Exception | None] = []
         self.closes = 0
         self.has_drained = asyncio.Event()
@@ -335,8 +312,8 @@ class Watching:
     def closed(self) -> None:
         self.closes += 1
 
-    def settled(self, pending: PendingRequest, size: int, error: KafkaError | None) -> None:
-        self.settlements.append((size, type(error)))
+    def request_done(self, pending: PendingRequest, size: int, error: KafkaError | None) -> None:
+        self.ends_of_requests.append((size, type(error)))
 
     def ended(self, error: Exception | None) -> None:
         self.ends.append(error)
@@ -383,7 +360,7 @@ def test_an_observer_hears_of_every_question_once_and_of_the_end(world: World[No
         sizes = [len(answer(frame)) - 4 for frame in server.frames]
         # Where the second answer was still on its way, the end settles its pending.
         settled = [(sizes[0], type(None)), (0, ConnectionLostError)]
-        assert watching.settlements in (
+        assert watching.ends_of_requests in (
             [settled[0], (sizes[1], type(None)), settled[1]],
             [settled[0], settled[1], settled[1]],
         )
@@ -399,10 +376,10 @@ def test_correlation_ids_start_again_at_zero_and_skip_those_under_way() -> None:
     async def main(runtime: Runtime) -> None:
         server = Recorder()
         listener, channel = await serve(runtime, server)
-        zero = asyncio.ensure_future(channel.ask(heartbeat(0), 4))
+        zero = asyncio.ensure_future(channel.request(heartbeat(0), 4))
         await server.until_frames(1)
         channel._last_correlation_id = 0x7FFFFFFE
-        rest = [asyncio.ensure_future(channel.ask(heartbeat(number), 4)) for number in (1, 2)]
+        rest = [asyncio.ensure_future(channel.request(heartbeat(number), 4)) for number in (1, 2)]
         await server.until_frames(3)
         ids = [decode_request(frame)[0].correlation_id for frame in server.frames]
         assert ids == [0, 0x7FFFFFFF, 1]

@@ -13,9 +13,8 @@ from typing import Any, cast
 import pytest
 
 from ottla.errors import ConnectionLostError, DecodeError
-from ottla.net.connection import Connection
+from ottla.net.connection import PIECE, Connection
 from ottla.net.memory import ImmediatePath, MemoryTransport
-from ottla.net.outgoing import PIECE
 from ottla.runtime import Runtime, SystemRuntime
 from tests.net.peers import RawPeer, Recorder, connect, connect_raw, framed, listen
 from tests.net.worlds import World, both_worlds, sockets

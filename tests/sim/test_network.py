@@ -34,7 +34,7 @@ def test_what_arrives_takes_time_and_a_round_trip_twice_as_much() -> None:
         await node(runtime, "node-1")
         channel = await channel_from(runtime, "client")
         began = runtime.clock.monotonic()
-        assert await channel.ask(HEARTBEAT, 4) == HeartbeatResponse(error_code=1)
+        assert await channel.request(HEARTBEAT, 4) == HeartbeatResponse(error_code=1)
         assert runtime.clock.monotonic() - began == pytest.approx(0.020)
         channel.close()
         await channel.wait_closed()
@@ -70,8 +70,8 @@ def test_behind_a_silent_cut_everything_waits_until_it_is_healed(places: tuple[s
         await node(runtime, "node-2", 9093)
         channel, other = await channel_from(runtime, "client"), await channel_from(runtime, "client", 9093)
         runtime.network.cut(*places)
-        asking = asyncio.ensure_future(channel.ask(HEARTBEAT, 4))
-        await other.ask(HEARTBEAT, 4)
+        asking = asyncio.ensure_future(channel.request(HEARTBEAT, 4))
+        await other.request(HEARTBEAT, 4)
         await runtime.clock.sleep(60)
         assert not asking.done()
         runtime.network.heal(*places)
@@ -88,7 +88,7 @@ def test_a_one_way_cut_lets_the_other_way_through() -> None:
         await node(runtime, "node-1")
         channel = await channel_from(runtime, "client")
         runtime.network.cut("node-1", "client", "one way")
-        asking = asyncio.ensure_future(channel.ask(HEARTBEAT, 4))
+        asking = asyncio.ensure_future(channel.request(HEARTBEAT, 4))
         await runtime.clock.sleep(10)
         assert not asking.done()
         latest = runtime.network.trace.latest[-1]
@@ -106,7 +106,7 @@ def test_a_link_cut_twice_is_healed_when_both_are() -> None:
         channel = await channel_from(runtime, "client")
         runtime.network.cut("client", "node-1")
         runtime.network.cut("client", 9092)
-        asking = asyncio.ensure_future(channel.ask(HEARTBEAT, 4))
+        asking = asyncio.ensure_future(channel.request(HEARTBEAT, 4))
         await runtime.clock.sleep(1)
         runtime.network.heal("client", "node-1")
         await runtime.clock.sleep(1)
@@ -122,17 +122,17 @@ def test_a_cut_that_resets_breaks_what_is_there_and_refuses_what_is_new() -> Non
     async def main(runtime: SimRuntime) -> None:
         await node(runtime, "node-1")
         channel, other = await channel_from(runtime, "client"), await channel_from(runtime, "bystander")
-        asking = asyncio.ensure_future(channel.ask(HEARTBEAT, 4))
+        asking = asyncio.ensure_future(channel.request(HEARTBEAT, 4))
         await asyncio.sleep(0)
         runtime.network.cut("client", "node-1", "reset")
         with pytest.raises(ConnectionLostError, match="reset"):
             await asking
         with pytest.raises(ConnectionRefusedError):
             await channel_from(runtime, "client")
-        await other.ask(HEARTBEAT, 4)
+        await other.request(HEARTBEAT, 4)
         runtime.network.heal("client", "node-1")
         again = await channel_from(runtime, "client")
-        await again.ask(HEARTBEAT, 4)
+        await again.request(HEARTBEAT, 4)
         await close(again, other)
 
     run(main, seed=1)
@@ -145,7 +145,7 @@ def test_connections_can_be_reset_without_a_cut() -> None:
         runtime.network.reset("node-1", "client")
         await channel.wait_closed()
         again = await channel_from(runtime, "client")
-        await again.ask(HEARTBEAT, 4)
+        await again.request(HEARTBEAT, 4)
         await close(again)
 
     run(main, seed=1)
@@ -161,7 +161,7 @@ def test_connecting_across_a_silent_cut_times_out_as_on_linux(manner: Manner) ->
         assert runtime.clock.monotonic() == pytest.approx(CONNECT_TIMEOUT)
         runtime.network.heal("node-1", "client")
         channel = await channel_from(runtime, "client")
-        await channel.ask(HEARTBEAT, 4)
+        await channel.request(HEARTBEAT, 4)
         await close(channel)
 
     run(main, seed=1)

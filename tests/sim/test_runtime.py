@@ -31,7 +31,7 @@ async def traffic(runtime: SimRuntime) -> str:
             channel = await Channel.open(client, "10.0.0.1", 9092 + client.random.randrange(2))
             for _ in range(client.random.randrange(5)):
                 request = HeartbeatRequest(group_id="g" * client.random.randrange(500), generation_id=1)
-                await channel.ask(request, 4)
+                await channel.request(request, 4)
             channel.close()
             await channel.wait_closed()
 

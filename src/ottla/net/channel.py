@@ -1,55 +1,58 @@
-"""The asking side of a connection: requests go out, each gets its answer.
+"""The requesting side of a connection: requests go out, each gets its response.
 
-Many requests may be under way at once; answers are matched by correlation id and decoded as they arrive. What to
-ask, which version, and what to do about an error is for whoever asks.
+Many requests may be pending at once; responses are matched by correlation id and decoded as they arrive. What to
+send, at which version, and what to do about an error is the caller's.
 
-Invariant: every pending that was asked ends: with its answer, its timeout, or the loss of the connection.
+Invariant: every pending request ends: with its response, its timeout, or the loss of the connection.
 """
 
 from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Final, Protocol, Self
 
-from ottla.errors import ConnectionLostError, EncodeError, KafkaError, ProtocolError
+from ottla.errors import ConnectionLostError, KafkaError, ProtocolError
 from ottla.net.connection import Connection
 from ottla.runtime import Buffers, Clock, Runtime
 from ottla.wire.apis import Api, api_for_key
-from ottla.wire.frames import DEFAULT_MAX_FRAME_SIZE, correlation_id_of, decode_response, encode_request
+from ottla.wire.frames import (
+    CORRELATION_ID,
+    DEFAULT_MAX_FRAME_SIZE,
+    PROTOCOL_MAX_SIZE,
+    correlation_id_of,
+    decode_response,
+    encode_request,
+)
 from ottla.wire.message import Message
-from ottla.wire.primitives import Buffer
 
 _MAX_CORRELATION_ID: Final = 0x7FFFFFFF
-_CORRELATION_ID: Final = struct.Struct(">8xi")
-"""In a request with its size: behind the size, the key and the version."""
 
 
 class PendingRequest:
-    """A request that is under way, and the future that gets its answer.
+    """A request that was sent, and the future that gets its response.
 
-    `size` is how many bytes it had; `sent_at` and `deadline` are for whoever keeps times.
+    `size` is how many bytes it had; `sent_at` and `deadline` are for an observer that keeps times.
     """
 
     __slots__ = ("api", "deadline", "response", "sent_at", "size", "version")
 
-    def __init__(self, api: Api | None, version: int, size: int) -> None:
-        # A decoded message, or the frame itself where there is no API to read it by.
-        self.response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    def __init__(self, api: Api, version: int) -> None:
+        self.response: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self.api = api
         self.version = version
-        self.size = size
+        self.size = 0
         self.sent_at = self.deadline = 0.0
 
 
 class Observer(Protocol):
-    """Who is told what happens on a channel, before those who asked learn of it."""
+    """What happens on a channel is reported to it, before those who wait for responses learn of it."""
 
-    def settled(self, pending: PendingRequest, size: int, error: KafkaError | None) -> None:
-        """A pending is over: a frame of so many bytes came for it, or will not come.
+    def request_done(self, pending: PendingRequest, size: int, error: KafkaError | None) -> None:
+        """A request is over: a response of so many bytes came, or will not come.
 
-        The answer of a pending that was given up is not read, and is no error.
+        The response to a request that was given up is not read, and is no error.
         """
 
     def drained(self) -> None:
@@ -63,7 +66,7 @@ class Observer(Protocol):
 
 
 class Channel:
-    """Requests and answers over one connection; made by `Channel.open`."""
+    """Requests and responses over one connection; made by `Channel.open`."""
 
     def __init__(
         self, clock: Clock, client_id: str | None, max_frame_size: int, observer: Observer | None = None
@@ -72,12 +75,13 @@ class Channel:
         self._client_id = client_id
         self._observer = observer
         self._connection = Connection(self, max_frame_size, self._closed)
-        self.is_closed = False
         self._last_correlation_id = -1
-        # By correlation id. One that nobody waits for any more stays until its answer comes.
-        self._waiting: dict[int, PendingRequest] = {}
+        # By correlation id. One that was given up stays until its response comes.
+        self._pending: dict[int, PendingRequest] = {}
         self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._reason: Exception | None = None
+        self.is_closed = False
+        """Whether nothing more can be sent."""
         self.was_connected = False
 
     @classmethod
@@ -91,13 +95,13 @@ class Channel:
         max_frame_size: int = DEFAULT_MAX_FRAME_SIZE,
         observer: Observer | None = None,
     ) -> Self:
-        """Connects; an OSError where nobody answers."""
+        """Connects; an OSError where nothing listens."""
         channel = cls(runtime.clock, client_id, max_frame_size, observer)
         await channel.connect(runtime, host, port)
         return channel
 
     async def connect(self, runtime: Runtime, host: str, port: int, buffers: Buffers | None = None) -> None:
-        """What `open` does, for whoever made the channel: once, and before anything is asked."""
+        """What `open` does, for a channel that is made already: once, and before anything is sent."""
         await runtime.connect(host, port, lambda: self._connection, buffers or Buffers())
 
     @property
@@ -110,98 +114,66 @@ class Channel:
         return self._connection.pending_bytes
 
     @property
-    def under_way(self) -> Iterable[PendingRequest]:
-        """What has no answer yet, the oldest first."""
-        return self._waiting.values()
+    def pending(self) -> Iterable[PendingRequest]:
+        """What has no response yet, the oldest first."""
+        return self._pending.values()
 
-    def send(self, request: Message, version: int, max_size: int | None = None) -> PendingRequest:
+    def send(self, request: Message, version: int, max_size: int = PROTOCOL_MAX_SIZE) -> PendingRequest:
         """Sends a request before it returns: the order of calls is the order on the wire.
 
         A request of more than `max_size` bytes is an EncodeError, and is not sent.
         """
-        self._check_open()
+        if self.is_closed:
+            raise self._lost_error()
+        pending = PendingRequest(api_for_key(request.API_KEY), version)
         correlation_id = self._next_correlation_id()
-        parts = encode_request(request, version, correlation_id, self._client_id)
-        size = _bounded_size(request, parts, max_size)
-        return self._ask(correlation_id, PendingRequest(api_for_key(request.API_KEY), version, size), parts)
-
-    async def ask(
-        self,
-        request: Message,
-        version: int,
-        timeout: float | None = None,
-    ) -> Message:
-        """The answer to a request; TimeoutError if it takes more than `timeout` seconds."""
-        answer: Message = await self._answer(self.send(request, version), timeout)
-        return answer
-
-    async def exchange(
-        self,
-        parts: Sequence[Buffer],
-        timeout: float | None = None,
-    ) -> memoryview:
-        """The frame that answers a request which is encoded already, size first.
-
-        Its correlation id is the caller's, and must not be one that is under way.
-        """
-        self._check_open()
-        correlation_id = _correlation_id_in(parts)
-        if correlation_id in self._waiting:
-            raise ProtocolError(f"a request with correlation id {correlation_id} is under way already")
-        pending = self._ask(correlation_id, PendingRequest(None, 0, sum(map(len, parts))), parts)
-        frame: memoryview = await self._answer(pending, timeout)
-        return frame
-
-    def send_oneway(self, request: Message, version: int, max_size: int | None = None) -> int:
-        """Sends a request that has no answer, a Produce with acks=0; returns how many bytes it had."""
-        self._check_open()
-        parts = encode_request(request, version, self._next_correlation_id(), self._client_id)
-        size = _bounded_size(request, parts, max_size)
-        self._connection.send(parts)
-        return size
-
-    def close(self) -> None:
-        """Closes the connection once everything told is on its way; who waits gets a ConnectionLostError now."""
-        self._connection.close()
-        self._fail_waiting()
-
-    def abort(self, error: Exception | None = None) -> None:
-        """Closes the connection now; whoever waits gets a ConnectionLostError with this as its reason."""
-        self._reason = self._reason or error
-        self._connection.abort(error)
-        self._fail_waiting()
-
-    async def wait_closed(self) -> None:
-        """Until the connection is gone, whoever ended it."""
-        await asyncio.shield(self._lost)
-
-    def _ask(self, correlation_id: int, pending: PendingRequest, parts: Sequence[Buffer]) -> PendingRequest:
-        self._waiting[correlation_id] = pending
-        self._connection.send(parts)
+        parts = encode_request(request, version, correlation_id, self._client_id, max_size)
+        self._pending[correlation_id] = pending
+        pending.size = self._connection.send(parts)
         return pending
 
-    async def _answer(self, pending: PendingRequest, seconds: float | None) -> Any:
-        if seconds is None:
-            return await pending.response
-        timer = self._clock.call_later(seconds, self._time_out, pending.response, seconds)
+    async def request(self, request: Message, version: int, timeout: float | None = None) -> Message:
+        """The response to a request; TimeoutError if it takes more than `timeout` seconds."""
+        response = self.send(request, version).response
+        if timeout is None:
+            return await response
+        timer = self._clock.call_later(timeout, self._time_out, response, timeout)
         try:
-            return await pending.response
+            return await response
         finally:
             timer.cancel()
 
-    def _time_out(self, answer: asyncio.Future[Any], seconds: float) -> None:
-        if not answer.done():
-            answer.set_exception(TimeoutError(f"{self.peer} did not answer within {seconds} seconds"))
+    def send_oneway(self, request: Message, version: int, max_size: int = PROTOCOL_MAX_SIZE) -> int:
+        """Sends a request that has no response, a Produce with acks=0; returns how many bytes it had."""
+        if self.is_closed:
+            raise self._lost_error()
+        parts = encode_request(request, version, self._next_correlation_id(), self._client_id, max_size)
+        return self._connection.send(parts)
+
+    def close(self) -> None:
+        """Closes the connection once what was sent is on its way; what is pending ends in ConnectionLostError now."""
+        self._connection.close()
+        self._fail_pending()
+
+    def abort(self, error: Exception | None = None) -> None:
+        """Closes the connection now; what is pending ends in a ConnectionLostError with this as its reason."""
+        self._reason = self._reason or error
+        self._connection.abort(error)
+        self._fail_pending()
+
+    async def wait_closed(self) -> None:
+        """Until the connection is gone, whichever side ended it."""
+        await asyncio.shield(self._lost)
+
+    def _time_out(self, response: asyncio.Future[Any], seconds: float) -> None:
+        if not response.done():
+            response.set_exception(TimeoutError(f"{self.peer} did not answer within {seconds} seconds"))
 
     def _next_correlation_id(self) -> int:
         while True:
             self._last_correlation_id = (self._last_correlation_id + 1) & _MAX_CORRELATION_ID
-            if self._last_correlation_id not in self._waiting:
+            if self._last_correlation_id not in self._pending:
                 return self._last_correlation_id
-
-    def _check_open(self) -> None:
-        if self.is_closed:
-            raise self._lost_error()
 
     def _lost_error(self) -> KafkaError:
         reason = "closed" if self._reason is None else str(self._reason)
@@ -209,17 +181,19 @@ class Channel:
         error.__cause__ = self._reason
         return error
 
-    def _fail_waiting(self) -> None:
-        waiting, self._waiting = self._waiting, {}
-        for pending in waiting.values():
+    def _fail_pending(self) -> None:
+        failed, self._pending = self._pending, {}
+        for pending in failed.values():
             error = self._lost_error()
             if not pending.response.done():
                 pending.response.set_exception(error)
-            self._tell_settled(pending, 0, error)
+            if self._observer is not None:
+                self._observer.request_done(pending, 0, error)
 
-    def _tell_settled(self, pending: PendingRequest, size: int, error: KafkaError | None) -> None:
+    def _closed(self) -> None:
+        self.is_closed = True
         if self._observer is not None:
-            self._observer.settled(pending, size, error)
+            self._observer.closed()
 
     # Receiver
 
@@ -228,55 +202,35 @@ class Channel:
 
     def received(self, connection: Connection, frame: memoryview) -> None:
         try:
-            pending = self._waiting.pop(correlation_id_of(frame))
-        except (ProtocolError, KeyError) as error:
-            self.abort(ProtocolError(f"{connection.peer} answers what was not asked: {error}"))
+            pending = self._pending.pop(CORRELATION_ID.unpack_from(frame)[0])
+        except (struct.error, KeyError):
+            self._abort_unexpected(frame)
             return
         failure = None
-        # A request that timed out or was given up has its answer dropped.
+        # A request that timed out or was given up has its response dropped.
         if not pending.response.done():
             try:
-                pending.response.set_result(_read(pending, frame))
+                pending.response.set_result(decode_response(pending.api, pending.version, frame))
             except ProtocolError as error:
                 failure = error
                 pending.response.set_exception(error)
-        self._tell_settled(pending, len(frame), failure)
+        if self._observer is not None:
+            self._observer.request_done(pending, len(frame), failure)
+
+    def _abort_unexpected(self, frame: memoryview) -> None:
+        try:
+            reason = str(correlation_id_of(frame))
+        except ProtocolError as error:
+            reason = str(error)
+        self.abort(ProtocolError(f"{self.peer} answers what was not asked: {reason}"))
 
     def drained(self, connection: Connection) -> None:
         if self._observer is not None:
             self._observer.drained()
 
-    def _closed(self) -> None:
-        self.is_closed = True
-        if self._observer is not None:
-            self._observer.closed()
-
     def lost(self, connection: Connection, error: Exception | None) -> None:
         self._reason = self._reason or error
-        self._fail_waiting()
+        self._fail_pending()
         self._lost.set_result(None)
         if self._observer is not None:
             self._observer.ended(self._reason)
-
-
-def _read(pending: PendingRequest, frame: memoryview) -> Message | memoryview:
-    return frame if pending.api is None else decode_response(pending.api, pending.version, frame)[1]
-
-
-def _bounded_size(request: Message, parts: Sequence[Buffer], max_size: int | None) -> int:
-    size = sum(map(len, parts))
-    if max_size is not None and size > max_size:
-        raise EncodeError(
-            f"a {type(request).__name__} of {size} bytes is not sent: brokers refuse more than {max_size}"
-        )
-    return size
-
-
-def _correlation_id_in(parts: Sequence[Buffer]) -> int:
-    head = b""
-    for part in parts:
-        head += part[: _CORRELATION_ID.size]
-        if len(head) >= _CORRELATION_ID.size:
-            correlation_id: int = _CORRELATION_ID.unpack_from(head)[0]
-            return correlation_id
-    raise ProtocolError(f"{len(head)} bytes are no request")

@@ -1,23 +1,25 @@
 """The one connection type of clients and brokers: frames in, frames out, with flow control in both directions.
 
 A `Connection` is the protocol of an asyncio transport; what is done with its frames is its Receiver's business.
-How bytes become frames is in incoming.py, how buffers become writes in outgoing.py.
+`FrameReader` makes frames of the bytes that come, `WriteQueue` makes pieces that suit the transport of the buffers
+that are sent; both are bookkeeping over memory and know no transport.
 
 Invariants: frames are delivered one at a time, in order, and never while paused or after `close`; `lost` is the
-last call that a Receiver gets, and it gets it exactly once.
+last call that a Receiver gets, and it gets it exactly once. The memory of an unfinished frame is at most twice what
+has really arrived of it, or `_FIRST`: a peer that only claims to send 100 MB costs little.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, cast
 from weakref import WeakKeyDictionary
 
+from ottla._native.memory import Memory
 from ottla.errors import ConnectionLostError, DecodeError
-from ottla.net.incoming import SCRATCH_SIZE, Incoming
-from ottla.net.outgoing import Outgoing
 from ottla.wire.frames import DEFAULT_MAX_FRAME_SIZE
 from ottla.wire.primitives import Buffer
 
@@ -27,12 +29,28 @@ _HIGH_WATER: Final = 1
 """The transport asks for a pause as soon as its socket does not take everything: what waits, waits here. Not 0,
 because asyncio's TLS transport compares with `>=` and would pause for nothing."""
 
+SCRATCH_SIZE: Final = 256 * 1024
+
+_FIRST: Final = 1024 * 1024
+"""Where the memory of a large frame begins: the usual limit of a produce request fits without growing."""
+
+_DIRECT: Final = 64 * 1024
+"""What is missing of a frame is received in place from this size on. Below, one read of the scratch buffer that
+also brings the following frames is worth more than the copy that it costs."""
+
+PIECE: Final = 1024 * 1024
+_SMALL: Final = 16 * 1024
+_MANY: Final = 1000
+
+_SIZE: Final = struct.Struct(">i")
+_NOTHING: Final = memoryview(b"")
+
 # One scratch buffer per loop: between get_buffer and buffer_updated nothing else runs on it.
 _scratches: WeakKeyDictionary[asyncio.AbstractEventLoop, memoryview] = WeakKeyDictionary()
 
 
 class Receiver(Protocol):
-    """Who is told what happens on a connection. All calls come from the loop, none from inside of `send`."""
+    """What happens on a connection is reported to it. All calls come from the loop, none from inside of `send`."""
 
     def connected(self, connection: Connection) -> None: ...
 
@@ -54,11 +72,11 @@ class Connection(asyncio.BufferedProtocol):
         "_closing",
         "_delivering",
         "_error",
-        "_incoming",
         "_max_frame_size",
         "_on_closed",
-        "_outgoing",
         "_paused",
+        "_queue",
+        "_reader",
         "_reading",
         "_receiver",
         "_transport",
@@ -69,7 +87,7 @@ class Connection(asyncio.BufferedProtocol):
     )
 
     _transport: asyncio.Transport
-    _incoming: Incoming
+    _reader: FrameReader
 
     def __init__(
         self,
@@ -81,7 +99,7 @@ class Connection(asyncio.BufferedProtocol):
         self._receiver = receiver
         self._max_frame_size = max_frame_size
         self._on_closed = on_closed
-        self._outgoing = Outgoing()
+        self._queue = WriteQueue()
         self._paused = False
         self._reading = True
         self._delivering = False
@@ -95,25 +113,27 @@ class Connection(asyncio.BufferedProtocol):
 
     # Sending
 
-    def send(self, parts: Sequence[Buffer]) -> None:
+    def send(self, parts: Sequence[Buffer]) -> int:
         """Sends buffers one after the other, such as those of `encode_request`. They must not change any more.
 
-        Never waits; whoever sends much looks at `is_writable`. On a closed connection it does nothing.
+        Never waits; a sender of much looks at `is_writable`. Returns how many bytes they are; a closed connection
+        sends nothing, and says 0.
         """
         if self.is_closed:
-            return
-        self._outgoing.add(parts)
+            return 0
+        size = self._queue.add(parts)
         self._pump()
+        return size
 
     @property
     def is_writable(self) -> bool:
-        """Whether all that was sent has gone to the system. If not, `drained` will tell when it has."""
-        return not self._outgoing.size and not self._transport_full
+        """Whether all that was sent has gone to the system. If not, `drained` comes when it has."""
+        return not self._queue.size and not self._transport_full
 
     @property
     def pending_bytes(self) -> int:
         """How much of what was sent the system has not taken yet."""
-        return self._outgoing.size + self._transport.get_write_buffer_size()
+        return self._queue.size + self._transport.get_write_buffer_size()
 
     def pause_writing(self) -> None:
         self._transport_full = True
@@ -125,13 +145,13 @@ class Connection(asyncio.BufferedProtocol):
             self._receiver.drained(self)
 
     def _pump(self) -> None:
-        outgoing, transport = self._outgoing, self._transport
-        while outgoing.size and not self._transport_full:
+        queue, transport = self._queue, self._transport
+        while queue.size and not self._transport_full:
             if transport.is_closing():  # the peer is gone; connection_lost is on its way
-                outgoing.clear()
+                queue.clear()
                 return
-            transport.write(outgoing.take())
-        if self._closing and not outgoing.size:
+            transport.write(queue.take())
+        if self._closing and not queue.size:
             transport.close()
 
     # Receiving
@@ -158,21 +178,21 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._incoming.free()
+        return self._reader.free()
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._incoming.written(nbytes)
+        self._reader.written(nbytes)
         self._deliver()
-        if self._paused and not self._incoming.is_empty:
+        if self._paused and not self._reader.is_empty:
             self._stop_reading()
 
     def _deliver(self) -> None:
-        incoming, received = self._incoming, self._receiver.received
+        reader, received = self._reader, self._receiver.received
         self._delivering = True
         try:
             while not self._paused and not self.is_closed:
                 try:
-                    frame = incoming.next()
+                    frame = reader.next()
                 except DecodeError as error:
                     _logger.warning("%s sends no frames of Kafka's protocol: %s", self.peer, error)
                     self.abort(error)
@@ -182,7 +202,7 @@ class Connection(asyncio.BufferedProtocol):
                 received(self, frame)
         finally:
             self._delivering = False
-            incoming.keep()
+            reader.keep()
 
     def _stop_reading(self) -> None:
         if self._reading:
@@ -195,7 +215,7 @@ class Connection(asyncio.BufferedProtocol):
         # Every stream transport goes both ways; the signature is older than that.
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_HIGH_WATER)
-        self._incoming = Incoming(_scratch(), self._max_frame_size)
+        self._reader = FrameReader(_scratch(), self._max_frame_size)
         self.peer_host, self.peer = _address(transport.get_extra_info("peername"))
         self._receiver.connected(self)
 
@@ -205,7 +225,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._closing = True
         self._set_closed()
-        if not self._outgoing.size:
+        if not self._queue.size:
             self._transport.close()
         else:
             self._stop_reading()
@@ -214,24 +234,24 @@ class Connection(asyncio.BufferedProtocol):
         """Closes the connection now; `lost` gets the error."""
         self._error = self._error or error
         self._set_closed()
-        self._outgoing.clear()
+        self._queue.clear()
         self._transport.abort()
 
     def eof_received(self) -> None:
         """Like Kafka, take the end of the peer's sending for the end of the connection."""
-        if (unfinished := self._incoming.unfinished) is not None:
+        if (unfinished := self._reader.unfinished) is not None:
             self._error = self._error or ConnectionLostError(
                 f"{self.peer} closed the connection after {unfinished}"
             )
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._set_closed()
-        self._outgoing.clear()
+        self._queue.clear()
         self._receiver.lost(self, self._error or exc)
 
     def _set_closed(self) -> None:
         self.is_closed = True
-        self._incoming.clear()
+        self._reader.clear()
         if self._on_closed is not None:
             on_closed, self._on_closed = self._on_closed, None
             on_closed()
@@ -251,3 +271,189 @@ def _address(name: Any) -> tuple[str, str]:
         return "", "unknown"
     host, port = name[:2]
     return host, f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class FrameReader:
+    """The bytes of one connection that are not handed on yet: as they come, and as frames.
+
+    `free` says where the next bytes belong, `written` that they came, `next` takes frames out. All connections of a
+    loop receive into one scratch buffer, so a silent connection holds no memory. A frame leaves in memory of its own;
+    one that is larger than what has come is received in its place.
+    """
+
+    __slots__ = (
+        "_data",
+        "_end",
+        "_filled",
+        "_frame",
+        "_in_place",
+        "_max_frame_size",
+        "_pos",
+        "_scratch",
+        "_size",
+    )
+
+    def __init__(self, scratch: memoryview, max_frame_size: int) -> None:
+        self._scratch = scratch
+        self._max_frame_size = max_frame_size
+        # What has come and is not looked at yet: data[pos:end], in the scratch buffer until `keep` moves it.
+        self._data = _NOTHING
+        self._pos = self._end = 0
+        # The frame that has come in part: its size, and how much of its memory is filled.
+        self._frame: memoryview | None = None
+        self._size = self._filled = 0
+        self._in_place = False
+
+    def free(self) -> memoryview:
+        """Where to receive; asked again before each time. `next` has no frame left when this is called."""
+        frame = self._frame
+        if frame is not None and len(frame) - self._filled >= _DIRECT:
+            self._in_place = True
+            return frame[self._filled :]
+        self._in_place = False
+        # At most three bytes: the beginning of a size.
+        if unread := self._unread:
+            self._scratch[:unread] = self._data[self._pos : self._end]
+        return self._scratch[unread:]
+
+    def written(self, count: int) -> None:
+        """So many bytes were received where `free` said."""
+        if self._in_place:
+            self._filled += count
+            return
+        self._end = self._unread + count
+        self._pos = 0
+        self._data = self._scratch
+
+    def next(self) -> memoryview | None:
+        """The next frame that is whole, without its size; DecodeError if a size is out of bounds."""
+        if self._frame is None:
+            start = self._pos + _SIZE.size
+            if start > self._end:
+                return None
+            (size,) = _SIZE.unpack_from(self._data, self._pos)
+            if not 0 <= size <= self._max_frame_size:
+                raise DecodeError(f"a frame claims {size} bytes, {self._max_frame_size} are allowed")
+            self._pos = stop = start + size
+            if stop <= self._end:
+                return memoryview(bytearray(self._data[start:stop]))
+            self._pos = start
+            self._begin(size)
+        return self._fill()
+
+    def keep(self) -> None:
+        """Takes what is unread out of the scratch buffer, before another connection receives into it."""
+        if self._data is self._scratch:
+            self._data = memoryview(bytes(self._scratch[self._pos : self._end])) if self._unread else _NOTHING
+            self._end = self._unread
+            self._pos = 0
+
+    def clear(self) -> None:
+        self._data, self._frame = _NOTHING, None
+        self._pos = self._end = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all that has come is handed on."""
+        return self._frame is None and self._pos == self._end
+
+    @property
+    def unfinished(self) -> str | None:
+        """What has come of a frame that is not whole, in words."""
+        if self._frame is not None:
+            return f"{self._filled} of the {self._size} bytes of a frame"
+        if self._unread:
+            return f"{self._unread} of the {_SIZE.size} bytes of a frame's size"
+        return None
+
+    @property
+    def _unread(self) -> int:
+        return self._end - self._pos
+
+    def _begin(self, size: int) -> None:
+        self._size, self._filled = size, 0
+        self._frame = _memory(min(size, _FIRST))
+
+    def _fill(self) -> memoryview | None:
+        """Moves what is unread into the unfinished frame, as far as it belongs there."""
+        frame = self._frame
+        assert frame is not None
+        while True:
+            count = min(len(frame) - self._filled, self._end - self._pos)
+            if count:
+                frame[self._filled : self._filled + count] = self._data[self._pos : self._pos + count]
+                self._filled += count
+                self._pos += count
+            if self._filled == self._size:
+                self._frame = None
+                return frame
+            if self._filled < len(frame):
+                return None
+            self._frame = larger = _memory(min(self._size, 2 * len(frame)))
+            larger[: self._filled] = frame
+            frame = larger
+
+
+def _memory(size: int) -> memoryview:
+    # A pooled block is not zeroed first, which for a megabyte costs as much as receiving it.
+    return memoryview(Memory(size) if size >= _DIRECT else bytearray(size))
+
+
+class WriteQueue:
+    """Buffers that are not handed to the transport yet, in order.
+
+    A transport of CPython 3.11 copies what its socket does not take at once, and moves the copy after each send; so
+    it is never given more than a piece beyond that. Small buffers are joined, since each costs a system call; large
+    ones are passed on as they are.
+    """
+
+    __slots__ = ("_first", "_queue", "size")
+
+    def __init__(self) -> None:
+        # A list and the place of its first buffer: an empty deque is as large as all the rest of a connection.
+        self._queue: list[Buffer] = []
+        self._first = 0
+        self.size = 0
+
+    def add(self, parts: Sequence[Buffer]) -> int:
+        """Queues them, and returns how many bytes they are."""
+        before, small = self.size, 0
+        for position, part in enumerate(parts):
+            if len(part) >= _SMALL:
+                self._join(parts[small:position])
+                self._append(part)
+                small = position + 1
+        self._join(parts[small:] if small else parts)
+        return self.size - before
+
+    def _join(self, parts: Sequence[Buffer]) -> None:
+        if parts:
+            self._append(b"".join(parts))
+
+    def _append(self, buffer: Buffer) -> None:
+        if buffer:
+            self._queue.append(buffer)
+            self.size += len(buffer)
+
+    def take(self) -> Buffer:
+        """The next piece; only while `size` is not 0."""
+        buffer = self._queue[self._first]
+        if len(buffer) > PIECE:
+            view = memoryview(buffer)
+            self._queue[self._first] = view[PIECE:]
+            buffer = view[:PIECE]
+        else:
+            self._queue[self._first] = b""  # must not be kept alive until the whole queue is empty
+            self._first += 1
+        self.size -= len(buffer)
+        if not self.size:
+            self.clear()
+        elif self._first >= _MANY:
+            del self._queue[: self._first]
+            self._first = 0
+        return buffer
+
+    def clear(self) -> None:
+        self._queue.clear()
+        self._first = 0
+        self.size = 0

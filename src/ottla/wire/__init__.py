@@ -13,7 +13,6 @@ messages that are, and touches neither sockets nor clocks nor threads.
 from ottla.wire.apis import Api, api_for_key, api_keys, api_named
 from ottla.wire.frames import (
     DEFAULT_MAX_FRAME_SIZE,
-    FrameSplitter,
     correlation_id_of,
     decode_request,
     decode_request_header,
@@ -29,7 +28,6 @@ __all__ = [
     "DEFAULT_MAX_FRAME_SIZE",
     "ZERO_UUID",
     "Api",
-    "FrameSplitter",
     "Message",
     "Uuid",
     "Versions",

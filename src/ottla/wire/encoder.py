@@ -28,11 +28,6 @@ def compile_encoder(schema: MessageSchema, version: int, classes: Mapping[str, t
     return _EncoderCompiler(schema, version, classes).compile()
 
 
-def plain_bytes(value: Any) -> Buffer:
-    """A view whose length is its number of bytes, of anything contiguous that has the buffer protocol."""
-    return memoryview(value).cast("B")
-
-
 def check_string(length: int) -> None:
     if length > MAX_STRING:
         raise ValueError(f"a string of {length} bytes")
@@ -53,7 +48,6 @@ class _EncoderCompiler:
             _uvarint=primitives.uvarint,
             _pack_array=primitives.pack_array,
             _write_tags=primitives.write_tags,
-            _plain_bytes=plain_bytes,
             _check_string=check_string,
             _not_in_version=NotInVersionError,
             _errors=(struct.error, TypeError, AttributeError, ValueError, OverflowError),
@@ -150,7 +144,8 @@ class _EncoderCompiler:
                         source.add(f"_check_string({length})")
             else:
                 with source.block(f"if {raw}.__class__ is not bytes:"):
-                    source.add(f"{raw} = _plain_bytes({raw})")
+                    # Of anything contiguous that has the buffer protocol, a view whose length is its number of bytes.
+                    source.add(f"{raw} = memoryview({raw}).cast('B')")
                 source.add(f"{length} = len({raw})")
             self._length(compact, code, length, write)
             source.add(f"{write}({raw})")

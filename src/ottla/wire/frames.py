@@ -1,16 +1,20 @@
 """Frames: requests and responses as they stand on a connection, a size, a header and a body.
 
-Both sides are here and share one description of the header, so that they cannot drift apart. Splitting a stream
-into frames is here too; reading and writing sockets is not.
+Both sides are here and share one description of the header, that of the schema, so that they cannot drift apart. What
+a class of messages needs at one version, its codec and the version of its header, is looked up once and kept.
+Splitting a stream into frames is the connection's (net/connection.py).
 """
 
 from __future__ import annotations
 
 import struct
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
-from ottla.errors import DecodeError, ProtocolError
+from ottla.errors import DecodeError, EncodeError, ProtocolError
 from ottla.wire.apis import API_VERSIONS_KEY, Api, api_for_key
+from ottla.wire.decoder import Decoder
+from ottla.wire.encoder import Encoder
 from ottla.wire.message import Message
 from ottla.wire.messages import RequestHeader, ResponseHeader
 from ottla.wire.primitives import Buffer
@@ -18,34 +22,75 @@ from ottla.wire.primitives import Buffer
 DEFAULT_MAX_FRAME_SIZE: Final = 100 * 1024 * 1024
 """Kafka's own bound on a request (socket.request.max.bytes)."""
 
+CORRELATION_ID: Final = struct.Struct(">i")
+"""What a response begins with."""
+
+PROTOCOL_MAX_SIZE: Final = 0x7FFFFFFF + 4
+"""What the protocol can express: a size, and as many bytes as it can name."""
 _SIZE: Final = struct.Struct(">i")
+_REQUEST_START: Final = struct.Struct(">ihhi")
+"""Of a request with its size: the size, the API's key, the version, the correlation id."""
 _KEY_AND_VERSION: Final = struct.Struct(">hh")
-_UNSUPPORTED_VERSION: Final = 35
+_UNSUPPORTED_VERSION: Final = (35).to_bytes(2)
 _NO_TAGS: Final = b"\0"
 
 
+class _Writing(NamedTuple):
+    """How requests, or responses, of one API are written at one version."""
+
+    encode: Encoder
+    header_version: int
+
+
+class _Reading(NamedTuple):
+    """How responses of one API are read at one version."""
+
+    decode: Decoder
+    header_version: int
+
+
+# Filled as versions are used. Only versions that exist get in, so that no peer can make them grow.
+_requests: dict[tuple[type[Message], int], _Writing] = {}
+_responses: dict[tuple[type[Message], int], _Writing] = {}
+_readings: dict[tuple[int, int], _Reading] = {}
+
+
 def encode_request(
-    request: Message, version: int, correlation_id: int, client_id: str | None
+    request: Message,
+    version: int,
+    correlation_id: int,
+    client_id: str | None,
+    max_size: int = PROTOCOL_MAX_SIZE,
 ) -> list[Buffer]:
     """A request as pieces to be written one after the other, size first.
 
-    Pieces, because `records` are passed on and not copied: `transport.writelines(encode_request(...))`.
+    Pieces, because `records` are passed on and not copied: `transport.writelines(encode_request(...))`. One of more
+    than `max_size` bytes is an EncodeError.
     """
-    header = RequestHeader(
-        request_api_key=request.API_KEY,
-        request_api_version=version,
-        correlation_id=correlation_id,
-        client_id=client_id,
-    )
-    return _frame(header, _api_of(request).request_header_version(version), request, version)
+    kind = request.__class__
+    writing = _requests.get((kind, version)) or _request_writing(kind, version)
+    parts: list[Buffer] = [b"", _rest_of_header(client_id, writing.header_version)]
+    writing.encode(request, parts.append)
+    size = sum(map(len, parts)) + _REQUEST_START.size - _SIZE.size
+    if size > max_size - _SIZE.size:
+        raise _too_large(request, size + _SIZE.size, max_size)
+    parts[0] = _REQUEST_START.pack(size, kind.API_KEY, version, correlation_id)
+    return parts
 
 
 def encode_response(response: Message, version: int, correlation_id: int) -> list[Buffer]:
     """A response as pieces to be written one after the other, size first."""
-    header = _SIZE.pack(correlation_id)
-    if _api_of(response).response_header_version(version) == 1:
-        header += _NO_TAGS
-    return _sized([b"", header], response, version)
+    kind = response.__class__
+    writing = _responses.get((kind, version)) or _response_writing(kind, version)
+    parts: list[Buffer] = [b"", CORRELATION_ID.pack(correlation_id)]
+    if writing.header_version:
+        parts.append(_NO_TAGS)
+    writing.encode(response, parts.append)
+    size = sum(map(len, parts))
+    if size > PROTOCOL_MAX_SIZE - _SIZE.size:
+        raise _too_large(response, size, PROTOCOL_MAX_SIZE)
+    parts[0] = _SIZE.pack(size)
+    return parts
 
 
 def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
@@ -65,98 +110,70 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
 def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
     """The header and the body of a request. `frame` is what follows the size."""
     header, pos = decode_request_header(frame)
-    api = api_for_key(header.request_api_key)
-    return header, _decode_body(api.request, header.request_api_version, frame, pos)
+    kind, version = api_for_key(header.request_api_key).request, header.request_api_version
+    body, stop = kind.decoder(version)(frame, pos, len(frame))
+    if stop != len(frame):
+        raise _trailing_bytes(kind, version, stop, len(frame))
+    return header, body
 
 
 def correlation_id_of(frame: Buffer) -> int:
-    """Which request a response answers; known before what it is an answer to."""
+    """Which request a response belongs to; known before what it is a response to."""
     try:
-        correlation_id: int = _SIZE.unpack_from(frame)[0]
+        correlation_id: int = CORRELATION_ID.unpack_from(frame)[0]
     except struct.error:
         raise DecodeError(f"a response of {len(frame)} bytes has no room for a header") from None
     return correlation_id
 
 
-def decode_response(api: Api, version: int, frame: Buffer) -> tuple[ResponseHeader, Message]:
-    """The header and the body of a response to a request of this API and version."""
-    header, pos = ResponseHeader.decoder(api.response_header_version(version))(frame, 0, len(frame))
-    if api.key == API_VERSIONS_KEY and _is_unsupported_version(frame, pos):
+def decode_response(api: Api, version: int, frame: Buffer) -> Message:
+    """The body of a response to a request of this API and version."""
+    reading = _readings.get((api.key, version)) or _response_reading(api, version)
+    end = len(frame)
+    if reading.header_version and end > CORRELATION_ID.size and not frame[CORRELATION_ID.size]:
+        pos = CORRELATION_ID.size + 1  # no tags, as always so far
+    else:
+        pos = ResponseHeader.decoder(reading.header_version)(frame, 0, end)[1]
+    if api.key == API_VERSIONS_KEY and version and frame[pos : pos + 2] == _UNSUPPORTED_VERSION:
         # A broker that does not know the version says so in version 0 (KIP-511).
         version = 0
-    return header, _decode_body(api.response, version, frame, pos)
-
-
-class FrameSplitter:
-    """Cuts a stream of bytes into frames.
-
-    Memory is bounded by the largest frame plus what is fed at once. A size that is negative or above the bound
-    is an error at once, before any of it is waited for; nothing can be read from the stream after that.
-    """
-
-    def __init__(self, max_frame_size: int = DEFAULT_MAX_FRAME_SIZE) -> None:
-        self._max_frame_size = max_frame_size
-        self._buffer = bytearray()
-        self._error: str | None = None
-
-    def feed(self, data: Buffer) -> list[bytes]:
-        """The frames that are whole now, without their sizes."""
-        if self._error is not None:
-            raise DecodeError(self._error)
-        self._buffer += data
-        frames: list[bytes] = []
-        pos = 0
-        while len(self._buffer) - pos >= _SIZE.size:
-            (size,) = _SIZE.unpack_from(self._buffer, pos)
-            if not 0 <= size <= self._max_frame_size:
-                if frames:
-                    break  # what was whole before is handed out first
-                self._error = f"a frame claims {size} bytes, {self._max_frame_size} are allowed"
-                self._buffer.clear()
-                raise DecodeError(self._error)
-            stop = pos + _SIZE.size + size
-            if stop > len(self._buffer):
-                break
-            frames.append(bytes(self._buffer[pos + _SIZE.size : stop]))
-            pos = stop
-        del self._buffer[:pos]
-        return frames
-
-    @property
-    def pending(self) -> int:
-        """How many bytes wait for the rest of their frame."""
-        return len(self._buffer)
-
-
-def _frame(header: Message, header_version: int, body: Message, version: int) -> list[Buffer]:
-    parts: list[Buffer] = [b""]
-    header.encoder(header_version)(header, parts.append)
-    return _sized(parts, body, version)
-
-
-def _sized(parts: list[Buffer], body: Message, version: int) -> list[Buffer]:
-    """The parts of a header with the body behind and their size before them, where there is room for it."""
-    body.encoder(version)(body, parts.append)
-    size = sum(map(len, parts))
-    if size > 0x7FFFFFFF:
-        raise ProtocolError(f"a frame of {size} bytes is more than the protocol can express")
-    parts[0] = _SIZE.pack(size)
-    return parts
-
-
-def _decode_body(cls: type[Message], version: int, frame: Buffer, pos: int) -> Message:
-    end = len(frame)
+        reading = _response_reading(api, version)
     body: Message
-    body, stop = cls.decoder(version)(frame, pos, end)
+    body, stop = reading.decode(frame, pos, end)
     if stop != end:
-        raise DecodeError(f"{cls.__name__} v{version}: {end - stop} bytes too many, it ends at byte {stop}")
+        raise _trailing_bytes(api.response, version, stop, end)
     return body
 
 
-def _api_of(message: Message) -> Api:
-    if message.API_KEY < 0:
-        raise ProtocolError(f"{type(message).__name__} is neither a request nor a response")
-    return api_for_key(message.API_KEY)
+def _request_writing(kind: type[Message], version: int) -> _Writing:
+    header_version = _api_of(kind).request_header_version(version)
+    writing = _requests[kind, version] = _Writing(kind.encoder(version), header_version)
+    return writing
+
+
+def _response_writing(kind: type[Message], version: int) -> _Writing:
+    header_version = _api_of(kind).response_header_version(version)
+    writing = _responses[kind, version] = _Writing(kind.encoder(version), header_version)
+    return writing
+
+
+def _response_reading(api: Api, version: int) -> _Reading:
+    header_version = api.response_header_version(version)
+    reading = _readings[api.key, version] = _Reading(api.response.decoder(version), header_version)
+    return reading
+
+
+@lru_cache
+def _rest_of_header(client_id: str | None, header_version: int) -> bytes:
+    """A request's header behind the correlation id: the same for all requests of a client."""
+    header = RequestHeader(client_id=client_id).encode(header_version)
+    return header[_REQUEST_START.size - _SIZE.size :]
+
+
+def _api_of(kind: type[Message]) -> Api:
+    if kind.API_KEY < 0:
+        raise ProtocolError(f"{kind.__name__} is neither a request nor a response")
+    return api_for_key(kind.API_KEY)
 
 
 def _known_api(key: int) -> Api:
@@ -166,5 +183,13 @@ def _known_api(key: int) -> Api:
         raise DecodeError(str(error)) from None
 
 
-def _is_unsupported_version(frame: Buffer, pos: int) -> bool:
-    return bytes(frame[pos : pos + 2]) == _UNSUPPORTED_VERSION.to_bytes(2)
+def _too_large(message: Message, size: int, most: int) -> ProtocolError:
+    if most == PROTOCOL_MAX_SIZE:
+        return ProtocolError(f"a frame of {size} bytes is more than the protocol can express")
+    return EncodeError(
+        f"a {type(message).__name__} of {size} bytes is not sent: brokers refuse more than {most}"
+    )
+
+
+def _trailing_bytes(kind: type[Message], version: int, stop: int, end: int) -> DecodeError:
+    return DecodeError(f"{kind.__name__} v{version}: {end - stop} bytes too many, it ends at byte {stop}")

@@ -110,6 +110,6 @@ def test_a_whole_answer_can_be_sent_and_read_again(version: int) -> None:
         results=[ask(2, "orders"), ask(4, "1"), ask(8, "1"), ask(32, "readers")]
     )
     frame = b"".join(encode_response(response, version, 1))[4:]
-    _, decoded = decode_response(api_named("DescribeConfigs"), version, frame)
+    decoded = decode_response(api_named("DescribeConfigs"), version, frame)
     assert isinstance(decoded, DescribeConfigsResponse)
     assert [len(result.configs) for result in decoded.results] == [33, 340, 2, 17]

@@ -156,7 +156,7 @@ def test_the_back_off_is_waited_out_and_then_it_works_again(run: Run) -> None:
             with pytest.raises(ConnectionFailedError):
                 await broker.connection(Purpose.GENERAL)
             await cluster.start_node(1)
-            waiting = asyncio.ensure_future(broker.ask(MetadataRequest(topics=[])))
+            waiting = asyncio.ensure_future(broker.request(MetadataRequest(topics=[])))
             await asyncio.sleep(0)
             assert not waiting.done()
             world.clock.advance(2 * 3600)
@@ -254,9 +254,9 @@ def test_ask_goes_over_the_connection_of_its_api_at_the_best_version(run: Run) -
     async def body(world: World) -> None:
         async with world.cluster(max_versions={"Metadata": 9}) as cluster:
             broker = world.parts(cluster).brokers.get(-1)
-            assert isinstance(await broker.ask(MetadataRequest(topics=[])), MetadataResponse)
+            assert isinstance(await broker.request(MetadataRequest(topics=[])), MetadataResponse)
             assert [purpose for purpose, _ in broker._open] == [Purpose.GENERAL]
-            await broker.ask(CreateTopicsRequest(timeout_ms=1000))
+            await broker.request(CreateTopicsRequest(timeout_ms=1000))
             assert [purpose for purpose, _ in broker._open] == [Purpose.GENERAL, Purpose.SLOW]
             connection = await broker.connection(Purpose.GENERAL)
             assert connection.version(MetadataRequest) == 9
@@ -271,7 +271,7 @@ def test_an_api_that_the_broker_does_not_have_is_an_error_and_the_connection_sta
             world, greet=lambda header: answer(header, ApiVersionsResponse(api_keys=[only]))
         )
         with pytest.raises(UnsupportedApiError, match="has no Heartbeat API"):
-            await broker.ask(HeartbeatRequest())
+            await broker.request(HeartbeatRequest())
         assert broker.is_connected
         await played.close()
 
@@ -310,7 +310,7 @@ def test_closing_wakes_who_waits_for_a_back_off_or_a_pause(run: Run) -> None:
         backing_off = asyncio.ensure_future(dead.connection(Purpose.GENERAL))
 
         played, broker = await played_with(world)
-        asked = asyncio.ensure_future(broker.ask(HeartbeatRequest()))
+        asked = asyncio.ensure_future(broker.request(HeartbeatRequest()))
         await played.until_requests(1)
         played.reply(0, HeartbeatResponse(throttle_time_ms=3_600_000))
         await asked

@@ -104,7 +104,7 @@ def test_of_several_bootstrap_servers_one_alive_is_enough(run: Run) -> None:
             for _ in range(2):
                 for broker in brokers.candidates():
                     try:
-                        answers.append(await broker.ask(MetadataRequest(topics=[])))
+                        answers.append(await broker.request(MetadataRequest(topics=[])))
                         break
                     except ConnectionFailedError:
                         continue
@@ -206,7 +206,7 @@ def test_while_links_break_every_request_ends_and_closing_leaves_nothing_behind(
             for number in range(40):
                 broker = brokers.seeds()[(position + number) % 3]
                 try:
-                    answer = await broker.ask(MetadataRequest(topics=[]), timeout=1)
+                    answer = await broker.request(MetadataRequest(topics=[]), timeout=1)
                     outcomes[type(answer).__name__] += 1
                 except ClientClosedError:
                     outcomes["closed"] += 1

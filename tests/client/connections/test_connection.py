@@ -138,12 +138,12 @@ def test_a_broker_of_a_cluster_that_never_answers_is_given_up(run: Run) -> None:
         async with world.cluster() as cluster:
             broker = world.parts(cluster).brokers.get(-1)
             fault = cluster.faults.add("Metadata", action=never, count=1)
-            asking = asyncio.ensure_future(broker.ask(MetadataRequest(topics=[])))
+            asking = asyncio.ensure_future(broker.request(MetadataRequest(topics=[])))
             await fault.wait()
             world.clock.advance(31)
             with pytest.raises(RequestTimeoutError):
                 await asking
-            await broker.ask(MetadataRequest(topics=[]))
+            await broker.request(MetadataRequest(topics=[]))
 
     run(body)
 
@@ -313,7 +313,7 @@ def test_the_next_request_waits_for_the_pause_that_the_broker_asks_for(run: Run)
         assert ("throttle", -1, 3600.0) in log.events
         # Heartbeats and fetches go on: it was this connection that was over its quota.
         assert not (await broker.connection(Purpose.FETCH)).paused_until
-        waiting = asyncio.ensure_future(broker.ask(heartbeat(1), purpose=Purpose.GENERAL))
+        waiting = asyncio.ensure_future(broker.request(heartbeat(1), purpose=Purpose.GENERAL))
         await broker.connection(Purpose.GROUP)
         assert not waiting.done()
         world.clock.advance(3601)

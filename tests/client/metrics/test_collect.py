@@ -131,7 +131,7 @@ def test_what_a_connection_does_is_counted(run: Callable[[Body], object]) -> Non
         metrics = Metrics(world.clock)
         async with world.cluster() as cluster:
             parts = world.parts(cluster, metrics)
-            await parts.brokers.candidates()[0].ask(ApiVersionsRequest())
+            await parts.brokers.candidates()[0].request(ApiVersionsRequest())
             snapshot = metrics.snapshot()
             assert snapshot.number("ottla.connection.creation.total") == 1
             assert snapshot.number("ottla.connection.open") == 1

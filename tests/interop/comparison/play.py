@@ -12,13 +12,14 @@ from types import TracebackType
 from typing import Any
 
 from ottla.errors import KafkaError
-from ottla.wire import FrameSplitter, api_for_key, api_named, decode_response, encode_request
+from ottla.wire import api_for_key, api_named, correlation_id_of, decode_response, encode_request
 from ottla.wire.messages import ApiVersionsRequest
 from tests.interop.comparison.normal import Plain, normalised
 from tests.interop.comparison.script import Raw, Section, Step
 from tests.interop.comparison.steps import SECTIONS
 from tests.interop.comparison.world import World
 from tests.interop.waiting import eventually
+from tests.wire.splitter import FrameSplitter
 
 CLOSED = {"outcome": "the connection was closed"}
 SILENCE = {"outcome": "no answer"}
@@ -119,10 +120,10 @@ class Player:
 
     def _decoded(self, frame: bytes, api_key: int, step: Step) -> tuple[Plain, Any]:
         try:
-            header, answer = decode_response(api_for_key(api_key), step.version, frame)
+            answer = decode_response(api_for_key(api_key), step.version, frame)
         except KafkaError as error:
             return {"outcome": f"an answer that cannot be read: {error}"}, None
-        if header.correlation_id != self._correlation_id:
+        if correlation_id_of(frame) != self._correlation_id:
             return {"outcome": "an answer to another request"}, None
         outcome = normalised(answer, self._world)
         if step.remember is not None:
@@ -149,7 +150,7 @@ class Player:
             return {"outcome": "an answer"}
         api, version = step.reads
         try:
-            return normalised(decode_response(api_named(api), version, frame)[1], self._world)
+            return normalised(decode_response(api_named(api), version, frame), self._world)
         except KafkaError as error:
             return {"outcome": f"an answer that cannot be read: {error}"}
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from ottla.errors import KafkaError
-from ottla.wire import Message, api_for_key, decode_response, encode_request
+from ottla.wire import Message, api_for_key, correlation_id_of, decode_response, encode_request
 from ottla.wire.messages import (
     ApiVersionsRequest,
     DescribeConfigsRequest,
@@ -111,10 +111,10 @@ class Player:
             return (SILENCE if first == sent else {"outcome": "an answer to acks=0"}), None
         frame = frame.replace(prefix.encode(), PREFIX.encode())
         try:
-            header, answer = decode_response(api_for_key(request.API_KEY), step.version, frame)
+            answer = decode_response(api_for_key(request.API_KEY), step.version, frame)
         except KafkaError as error:
             return {"outcome": f"an answer that cannot be read: {error}"}, None
-        if header.correlation_id != sent:
+        if correlation_id_of(frame) != sent:
             return {"outcome": "an answer to another request"}, None
         outcome = normalised(answer, world)
         if step.remember is not None:
@@ -169,7 +169,7 @@ class Player:
     def _ask(self, request: Message, version: int) -> Any:
         correlation_id = next(self._correlation_ids)
         self._line.send(b"".join(encode_request(request, version, correlation_id, _CLIENT_ID)))
-        return decode_response(api_for_key(request.API_KEY), version, self._line.receive(_ANSWER_S))[1]
+        return decode_response(api_for_key(request.API_KEY), version, self._line.receive(_ANSWER_S))
 
 
 def _window(steps: Sequence[FuzzStep], first: int) -> Sequence[FuzzStep]:

@@ -148,7 +148,7 @@ class ControllerChannel:
         response = await self._request("forward", envelope, 0, EnvelopeResponse)
         raise_for_code(response.error_code)
         assert response.response_data is not None
-        return decode_response(call.handler.api, call.version, response.response_data)[1]
+        return decode_response(call.handler.api, call.version, response.response_data)
 
     async def create_topics(self, topics: list[CreateTopicsRequest.CreatableTopic]) -> CreateTopicsResponse:
         """For topics that come into being because a client uses them."""
@@ -165,7 +165,7 @@ class ControllerChannel:
     async def _request(self, purpose: str, request: Message, version: int, expected: type[_R]) -> _R:
         try:
             channel = await self._channel(purpose)
-            response = await channel.ask(request, version, _REQUEST_TIMEOUT)
+            response = await channel.request(request, version, _REQUEST_TIMEOUT)
         except BrokerError:
             raise
         except _Failures as error:
@@ -258,7 +258,7 @@ class ControllerChannel:
             max_bytes=_FETCH_BYTES,
             topics=[FetchRequest.FetchTopic(topic=METADATA_TOPIC, partitions=[wanted])],
         )
-        response = await channel.ask(request, FETCH_VERSION, _FETCH_WAIT + _REQUEST_TIMEOUT)
+        response = await channel.request(request, FETCH_VERSION, _FETCH_WAIT + _REQUEST_TIMEOUT)
         assert isinstance(response, FetchResponse)
         (partition,) = response.responses[0].partitions
         raise_for_code(partition.error_code)

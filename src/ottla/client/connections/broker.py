@@ -1,10 +1,10 @@
 """Broker: one broker of the cluster as the client sees it, and the connections it has to it.
 
-A connection is opened when it is first wanted, one per purpose and lane; whoever wants it meanwhile waits for the
-same attempt. Which brokers there are is brokers.py's; what happens on a connection is connection.py's.
+A connection is opened when it is first wanted, one per purpose and lane; all callers that want it meanwhile wait for
+the same attempt. Which brokers there are is brokers.py's; what happens on a connection is connection.py's.
 
-Invariants: at most one attempt to connect is under way per (purpose, lane). Giving up waiting for it harms nobody
-else who waits. After `close` every waiter has an error, and no connection is opened any more.
+Invariants: at most one attempt to connect is pending per (purpose, lane). A caller that gives up waiting for it harms
+no other. After `close` every waiter has an error, and no connection is opened any more.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import logging
 from dataclasses import dataclass, field
 from typing import Final
 
+from ottla.client.backoff import Backoff
 from ottla.client.connections.connection import BrokerConnection
 from ottla.client.connections.purposes import Purpose, purpose_of
-from ottla.client.connections.reconnecting import Reconnecting
 from ottla.client.deadline import within
 from ottla.client.tasks import Tasks
 from ottla.config import ClientConfig
@@ -30,7 +30,7 @@ from ottla.errors import (
     ProtocolError,
 )
 from ottla.hooks import Hooks
-from ottla.runtime import Runtime
+from ottla.runtime import Random, Runtime
 from ottla.wire import Message
 
 _log = logging.getLogger("ottla.client.connections")
@@ -38,7 +38,7 @@ _log = logging.getLogger("ottla.client.connections")
 _Key = tuple[Purpose, int]
 
 _LONG: Final = 0.1
-"""Seconds without an answer after which that is a reason to be named."""
+"""Seconds without a response after which that is a reason to be named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,59 @@ class BrokerContext:
 
 @dataclass(slots=True)
 class _Attempt:
-    """An attempt to connect: the task that makes it, and what all who wait for it get."""
+    """An attempt to connect: the task that makes it, and what all its waiters get."""
 
     outcome: asyncio.Future[BrokerConnection]
     task: asyncio.Task[None]
+
+
+class ReconnectBackoff:
+    """When a broker may be connected to again, and how long an attempt may take (KIP-144, KIP-601).
+
+    One per broker, for its connections of all purposes: they fail for the same reasons. Counts failures in a row; the
+    first success ends the row. Time comes in, delays go out.
+    """
+
+    def __init__(self, config: ClientConfig, random: Random) -> None:
+        self._backoff = Backoff(
+            config.reconnect_backoff_ms / 1000, config.reconnect_backoff_max_ms / 1000, random
+        )
+        self._setup = Backoff(
+            config.socket_connection_setup_timeout_ms / 1000,
+            config.socket_connection_setup_timeout_max_ms / 1000,
+            random,
+        )
+        self._failures = 0
+        self._failed_at = float("-inf")
+        self._not_before = float("-inf")
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last attempt failed."""
+        return self._failures > 0
+
+    def wait(self, now: float) -> float:
+        """How many seconds to wait before the next attempt."""
+        return max(0.0, self._not_before - now)
+
+    def setup_timeout(self) -> float:
+        """How many seconds the next attempt may take; longer after each failure."""
+        return self._setup.delay(self._failures)
+
+    def failed(self, started: float, now: float) -> None:
+        """An attempt that began at `started` has failed. Attempts that ran side by side count as one."""
+        if started < self._failed_at:
+            return
+        self._not_before = now + self._backoff.delay(self._failures)
+        self._failed_at = now
+        self._failures += 1
+
+    def lost(self, now: float) -> None:
+        """A connection that worked is gone; the next one waits a little, or a broker that hangs up is stormed."""
+        self._not_before = max(self._not_before, now + self._backoff.delay(0))
+
+    def succeeded(self) -> None:
+        self._failures = 0
 
 
 class Broker:
@@ -75,10 +124,10 @@ class Broker:
         self.rack = rack
         self._shared = shared
         self._clock = shared.runtime.clock
-        self._reconnecting = Reconnecting(shared.config, shared.runtime.random)
+        self._backoff = ReconnectBackoff(shared.config, shared.runtime.random)
         self._open: dict[_Key, BrokerConnection] = {}
         self._attempts: dict[_Key, _Attempt] = {}
-        # Who waits for a back-off or a pause to end.
+        # Waiters for a back-off or a pause to end.
         self._sleepers: dict[asyncio.Future[None], None] = {}
         self._closed: KafkaError | None = None
         self._failure: KafkaError | None = None
@@ -105,10 +154,10 @@ class Broker:
     @property
     def is_failing(self) -> bool:
         """Whether the last attempt to connect failed."""
-        return self._reconnecting.is_failing
+        return self._backoff.is_failing
 
     def trouble(self, purpose: Purpose = Purpose.GENERAL) -> str | None:
-        """Why it does not answer, for whoever gives up waiting; None if nothing is known against it."""
+        """Why it does not answer, for the error of a caller that gives up; None if nothing is known against it."""
         if self._failure is not None:
             return str(self._failure)
         long_ago = (now := self._clock.monotonic()) - _LONG
@@ -117,12 +166,12 @@ class Broker:
                 what = "ApiVersions" if connection.was_connected else "the attempt to connect"
                 return f"{self} has not answered {what} for {now - since:.3g} s"
         for (used_for, _), connection in self._open.items():
-            asked = connection.unanswered_since
-            if used_for is purpose and asked is not None and asked <= long_ago:
-                return f"{self} is connected, and has not answered for {now - asked:.3g} s"
+            sent = connection.pending_since
+            if used_for is purpose and sent is not None and sent <= long_ago:
+                return f"{self} is connected, and has not answered for {now - sent:.3g} s"
         return None
 
-    # Asking
+    # Sending
 
     async def connection(self, purpose: Purpose, lane: int = 0) -> BrokerConnection:
         """The open connection, or a new one once it is ready; ConnectionFailedError if there is none to be had.
@@ -140,7 +189,7 @@ class Broker:
                 return connection
             await self._sleep(pause)
 
-    async def ask(
+    async def request(
         self,
         request: Message,
         *,
@@ -148,7 +197,7 @@ class Broker:
         version: int | None = None,
         timeout: float | None = None,
     ) -> Message:
-        """The answer to one request, sent once; `timeout` counts from when it is sent."""
+        """The response to one request, sent once; `timeout` counts from when it is sent."""
         connection = await self.connection(purpose or purpose_of(request))
         chosen = connection.version(type(request)) if version is None else version
         return await connection.send(request, chosen, timeout)
@@ -163,7 +212,7 @@ class Broker:
         try:
             return await asyncio.shield(attempt.outcome)
         except ConnectionFailedError as error:
-            # One for each who waits: a traceback is of one raise only.
+            # One for each waiter: a traceback is of one raise only.
             raise ConnectionFailedError(str(error)) from error.__cause__
 
     def _begin(self, key: _Key) -> _Attempt:
@@ -177,7 +226,7 @@ class Broker:
             del self._shared.connecting[task]
             if self._attempts.get(key) is attempt:
                 del self._attempts[key]
-            # A task that is cancelled before it began has told nobody.
+            # A task that is cancelled before it began has set no outcome.
             _fail(outcome, ClientClosedError())
 
         task.add_done_callback(end)
@@ -189,13 +238,13 @@ class Broker:
         except KafkaError as error:
             _fail(outcome, error)
         else:
-            # First: whoever is woken looks there.
+            # First: a caller that is woken looks there.
             self._open[key] = connection
             if not outcome.done():
                 outcome.set_result(connection)
 
     async def _connect(self, purpose: Purpose) -> BrokerConnection:
-        while (delay := self._reconnecting.wait(self._clock.monotonic())) > 0:
+        while (delay := self._backoff.wait(self._clock.monotonic())) > 0:
             await self._sleep(delay)
         started = self._clock.monotonic()
         shared = self._shared
@@ -215,26 +264,26 @@ class Broker:
             raise
         finally:
             del self._pending[connection]
-        self._reconnecting.succeeded()
+        self._backoff.succeeded()
         self._failure = None
         if self._address in shared.unreachable:
             del shared.unreachable[self._address]
             _log.info("%s can be reached again", self)
-        self._tell_connect(started, None)
+        self._notify_connect(started, None)
         return connection
 
     def _failed(self, started: float, error: KafkaError) -> None:
-        self._reconnecting.failed(started, self._clock.monotonic())
+        self._backoff.failed(started, self._clock.monotonic())
         self._failure = error
         # Once for an outage: it is tried again and again, and each time would be a line.
         level = logging.DEBUG if self._address in self._shared.unreachable else logging.WARNING
         self._shared.unreachable[self._address] = None
         _log.log(level, "%s; it is tried again", error)
-        self._tell_connect(started, error)
+        self._notify_connect(started, error)
 
     async def _set_up(self, connection: BrokerConnection) -> None:
         """TCP, then what the broker speaks; any failure as a ConnectionFailedError with its reason."""
-        limit = self._reconnecting.setup_timeout()
+        limit = self._backoff.setup_timeout()
         reach = connection.connect(self._shared.runtime, self.host, self.port)
         try:
             await within(self._clock, limit, reach)
@@ -261,9 +310,9 @@ class Broker:
         except (BrokerError, TimeoutError) as error:
             raise ConnectionFailedError(f"{self} does not say what it speaks: {error}") from error
 
-    def _tell_connect(self, started: float, error: KafkaError | None) -> None:
-        if (tell := self._shared.hooks.on_broker_connect) is not None:
-            tell(self.node_id, self.host, self.port, self._clock.monotonic() - started, error)
+    def _notify_connect(self, started: float, error: KafkaError | None) -> None:
+        if (notify := self._shared.hooks.on_broker_connect) is not None:
+            notify(self.node_id, self.host, self.port, self._clock.monotonic() - started, error)
 
     def _ended(self, connection: BrokerConnection, error: Exception | None) -> None:
         self._shared.alive.pop(connection, None)
@@ -272,7 +321,7 @@ class Broker:
                 del self._open[key]
                 break
         if connection.is_ready and error is not None:
-            self._reconnecting.lost(self._clock.monotonic())
+            self._backoff.lost(self._clock.monotonic())
 
     async def _sleep(self, seconds: float) -> None:
         """Until then, or until the broker is closed: then its error."""
@@ -299,11 +348,11 @@ class Broker:
             return
         self.host, self.port = host, port
         self._failure = None
-        self._reconnecting = Reconnecting(self._shared.config, self._shared.runtime.random)
+        self._backoff = ReconnectBackoff(self._shared.config, self._shared.runtime.random)
         self._drop(ConnectionFailedError(f"{self} has moved there while it was connected to"))
 
     def close(self, error: KafkaError | None = None) -> None:
-        """Closes all connections; who waits for one gets the error, and so does who asks later."""
+        """Closes all connections; the error is raised to waiters and to later callers."""
         if self._closed is None:
             self._closed = error or ClientClosedError()
             self._drop(self._closed)
@@ -323,7 +372,7 @@ class Broker:
 def _fail(outcome: asyncio.Future[BrokerConnection], error: KafkaError) -> None:
     if not outcome.done():
         outcome.set_exception(error)
-        outcome.exception()  # There may be nobody left who waits for it.
+        outcome.exception()  # There may be no waiter left.
 
 
 def _wake(sleeper: asyncio.Future[None]) -> None:

@@ -1,10 +1,10 @@
 """BrokerConnection: one connection to one broker, for one purpose, from its first request to its end.
 
-Correlation ids, futures and bytes are net's (`Channel`). Here are versions, deadlines, idleness, pauses and hooks.
-When to connect, and how often, is the broker's (broker.py).
+Correlation ids, futures and bytes are net's (`Channel`). Here are versions, deadlines, idleness, throttling and
+hooks. When to connect, and how often, is the broker's (broker.py).
 
 Invariants: ApiVersions is answered before anything else is sent. A request that was not sent ends in
-ConnectionFailedError or EncodeError; one that was, in its answer, RequestTimeoutError or ConnectionLostError.
+ConnectionFailedError or EncodeError; one that was, in its response, RequestTimeoutError or ConnectionLostError.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Final
 
 from ottla.client.connections.api_versions import ApiVersions, first_request, version_to_try_again
 from ottla.client.connections.purposes import Purpose
-from ottla.client.connections.throttling import pause_of
 from ottla.config import ClientConfig
 from ottla.errors import (
     ConnectionFailedError,
@@ -27,15 +26,56 @@ from ottla.errors import (
 from ottla.hooks import Hooks
 from ottla.net import Channel, PendingRequest
 from ottla.runtime import Buffers, Runtime, Timer
-from ottla.wire import DEFAULT_MAX_FRAME_SIZE, Message
+from ottla.wire import DEFAULT_MAX_FRAME_SIZE, Message, api_named
 from ottla.wire.messages import ApiVersionsResponse
 
 _MAX_REQUEST: Final = DEFAULT_MAX_FRAME_SIZE
 _HEADROOM: Final = 16 * 1024 * 1024
-"""What an answer may have beyond fetch_max_bytes: a first batch that is larger, and everything around the records."""
+"""What a response may have beyond fetch_max_bytes: a first batch that is larger, and what is around the records."""
 _TIME_TO_DRAIN: Final = 5.0
-"""How long a closed connection may take to pass on what was told over it, in seconds."""
+"""How long a closed connection may take to pass on what was sent over it, in seconds."""
 _NEVER: Final = float("inf")
+
+# From which version on a broker answers first and expects the client to pause (KIP-219). Older versions are answered
+# after the pause, so that the time in them is over when it arrives. APIs not named here are younger than the rule.
+_THROTTLED_SINCE: Final = {
+    "Produce": 6,
+    "Fetch": 8,
+    "ListOffsets": 3,
+    "Metadata": 6,
+    "OffsetCommit": 4,
+    "OffsetFetch": 4,
+    "FindCoordinator": 2,
+    "JoinGroup": 3,
+    "Heartbeat": 2,
+    "LeaveGroup": 2,
+    "SyncGroup": 2,
+    "DescribeGroups": 2,
+    "ListGroups": 2,
+    "ApiVersions": 2,
+    "CreateTopics": 3,
+    "DeleteTopics": 2,
+    "DeleteRecords": 1,
+    "InitProducerId": 1,
+    "AddPartitionsToTxn": 1,
+    "AddOffsetsToTxn": 1,
+    "EndTxn": 1,
+    "TxnOffsetCommit": 1,
+    "DescribeAcls": 1,
+    "CreateAcls": 1,
+    "DeleteAcls": 1,
+    "DescribeConfigs": 2,
+    "AlterConfigs": 1,
+    "AlterReplicaLogDirs": 1,
+    "DescribeLogDirs": 1,
+    "CreatePartitions": 1,
+    "CreateDelegationToken": 1,
+    "RenewDelegationToken": 1,
+    "ExpireDelegationToken": 1,
+    "DescribeDelegationToken": 1,
+    "DeleteGroups": 1,
+}
+_THROTTLED_SINCE_BY_KEY: Final = {api_named(name).key: version for name, version in _THROTTLED_SINCE.items()}
 
 
 class BrokerConnection:
@@ -50,7 +90,7 @@ class BrokerConnection:
         hooks: Hooks,
         on_end: Callable[[BrokerConnection, Exception | None], object],
     ) -> None:
-        """`on_end` is told once when the connection is gone; without an error it was closed here."""
+        """`on_end` is called once when the connection is gone; without an error it was closed here."""
         self.node_id = node_id
         self.purpose = purpose
         self._clock = runtime.clock
@@ -71,7 +111,7 @@ class BrokerConnection:
         self.is_closed = False
         """Whether nothing more can be sent over it."""
         self.is_ready = False
-        """Whether the broker's versions are known; until then only `negotiate` asks."""
+        """Whether the broker's versions are known; until then only `negotiate` sends."""
         self._closed_here = False
         self._on_drained: Callable[[], object] | None = None
         self._used_at = self._clock.monotonic()
@@ -82,20 +122,20 @@ class BrokerConnection:
         self._check_at = _NEVER
 
     async def connect(self, runtime: Runtime, host: str, port: int) -> None:
-        """Connects, and sends nothing; an OSError where nobody answers."""
+        """Connects, and sends nothing; an OSError where nothing listens."""
         await self._channel.connect(runtime, host, port, self._buffers)
 
     async def negotiate(self) -> None:
-        """Learns what the broker speaks; before that nothing else may be asked."""
+        """Learns what the broker speaks; before that nothing else may be sent."""
         request, version = first_request()
         while True:
-            answer = await self.send(request, version)
-            assert isinstance(answer, ApiVersionsResponse)
-            retry = version_to_try_again(answer, version)
+            response = await self.send(request, version)
+            assert isinstance(response, ApiVersionsResponse)
+            retry = version_to_try_again(response, version)
             if retry is None:
                 break
             version = retry
-        self._versions = ApiVersions(answer, f"broker {self.node_id} ({self.peer})")
+        self._versions = ApiVersions(response, f"broker {self.node_id} ({self.peer})")
         self.is_ready = True
         self._check()
 
@@ -109,9 +149,9 @@ class BrokerConnection:
         return self._channel.peer
 
     @property
-    def unanswered_since(self) -> float | None:
-        """When the oldest request without an answer was sent; None if all are answered."""
-        return next((pending.sent_at for pending in self._channel.under_way), None)
+    def pending_since(self) -> float | None:
+        """When the oldest request without a response was sent; None if there is none."""
+        return next((pending.sent_at for pending in self._channel.pending), None)
 
     @property
     def pending_bytes(self) -> int:
@@ -121,7 +161,7 @@ class BrokerConnection:
     def when_drained(self, callback: Callable[[], object]) -> None:
         """Calls it once, when the system has taken everything that is pending, or the connection is gone.
 
-        For whoever sends what has no answer: nothing else would hold him back. Only the last callback counts.
+        For a sender of requests that have no response: nothing else holds it back. Only the last callback counts.
         """
         self._on_drained = callback
 
@@ -132,14 +172,14 @@ class BrokerConnection:
             chosen = self._chosen[request_class, most] = self._versions.best(request_class, most)
         return chosen
 
-    # Asking
+    # Sending
 
     def send(self, request: Message, version: int, timeout: float | None = None) -> asyncio.Future[Message]:
-        """Sends a request before it returns; whatever becomes of it, the future tells.
+        """Sends a request before it returns; whatever becomes of it is in the future.
 
-        ConnectionFailedError and EncodeError: nothing was sent. RequestTimeoutError, ConnectionLostError: what was
-        asked may be done. After a timeout the connection is closed, as its answers come in order: none would come
-        any more. Cancelling the future forgets this answer and harms no other.
+        ConnectionFailedError and EncodeError: nothing was sent. RequestTimeoutError, ConnectionLostError: the request
+        may be carried out. After a timeout the connection is closed, as its responses come in order: none would come
+        any more. Cancelling the future forgets this response and harms no other.
         """
         try:
             pending = self._channel.send(request, version, _MAX_REQUEST)
@@ -149,31 +189,31 @@ class BrokerConnection:
         pending.deadline = now + (self._request_timeout if timeout is None else timeout)
         if pending.deadline < self._check_at:
             self._check_in(pending.deadline - now)
-        if (tell := self._hooks.on_broker_write) is not None:
-            tell(self.node_id, request.API_KEY, pending.size, None)
+        if (notify := self._hooks.on_broker_write) is not None:
+            notify(self.node_id, request.API_KEY, pending.size, None)
         return pending.response
 
     def send_oneway(self, request: Message, version: int) -> None:
-        """Sends a request that has no answer, a Produce with acks=0; raises what `send` would if it cannot."""
+        """Sends a request that has no response, a Produce with acks=0; raises what `send` would if it cannot."""
         try:
             size = self._channel.send_oneway(request, version, _MAX_REQUEST)
         except KafkaError as error:
             raise self._why_not_sent(request, error) from error
         self._used_at = self._clock.monotonic()
-        if (tell := self._hooks.on_broker_write) is not None:
-            tell(self.node_id, request.API_KEY, size, None)
+        if (notify := self._hooks.on_broker_write) is not None:
+            notify(self.node_id, request.API_KEY, size, None)
 
     def _not_sent(self, request: Message, error: KafkaError) -> asyncio.Future[Message]:
-        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        answer.set_exception(self._why_not_sent(request, error))
-        return answer
+        response: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        response.set_exception(self._why_not_sent(request, error))
+        return response
 
     def _why_not_sent(self, request: Message, error: KafkaError) -> KafkaError:
         if not isinstance(error, ProtocolError):
             reason = str(error)
             error = ConnectionFailedError(f"nothing was sent to broker {self.node_id}: {reason}")
-        if (tell := self._hooks.on_broker_write) is not None:
-            tell(self.node_id, request.API_KEY, 0, error)
+        if (notify := self._hooks.on_broker_write) is not None:
+            notify(self.node_id, request.API_KEY, 0, error)
         return error
 
     # Time
@@ -193,13 +233,13 @@ class BrokerConnection:
             return
         now = self._clock.monotonic()
         next_check = _NEVER
-        for pending in self._channel.under_way:
+        for pending in self._channel.pending:
             if pending.deadline <= now:
                 self._give_up(pending, now)
                 return
             next_check = min(next_check, pending.deadline)
         if next_check == _NEVER:
-            # Nothing is under way: then it is idleness that counts.
+            # Nothing is pending: then it is idleness that counts.
             next_check = self._used_at + self._idle
             if next_check <= now:
                 self.close()
@@ -208,7 +248,6 @@ class BrokerConnection:
             self._check_in(next_check - now)
 
     def _give_up(self, pending: PendingRequest, now: float) -> None:
-        assert pending.api is not None
         error = RequestTimeoutError(
             f"broker {self.node_id} ({self.peer}) did not answer {pending.api.name} within "
             f"{now - pending.sent_at:.3g} s; raise request_timeout_ms if it is only slow"
@@ -220,7 +259,7 @@ class BrokerConnection:
     # The end
 
     def close(self) -> None:
-        """Closes the connection once what was told over it is on its way; who waits gets ConnectionLostError."""
+        """Closes the connection once what was sent is on its way; what is pending ends in ConnectionLostError."""
         if self.is_closed or not self.was_connected:
             return
         self._closed_here = True
@@ -236,22 +275,22 @@ class BrokerConnection:
 
     # Observer of the channel
 
-    def settled(self, pending: PendingRequest, size: int, error: KafkaError | None) -> None:
-        assert pending.api is not None
+    def request_done(self, pending: PendingRequest, size: int, error: KafkaError | None) -> None:
         now = self._used_at = self._clock.monotonic()
-        if (tell := self._hooks.on_broker_read) is not None:
-            tell(self.node_id, pending.api.key, size, now - pending.sent_at, error)
+        if (notify := self._hooks.on_broker_read) is not None:
+            notify(self.node_id, pending.api.key, size, now - pending.sent_at, error)
         if isinstance(error, ProtocolError):
-            # Whoever wrote this is not to be trusted with the next answer.
+            # A peer that wrote this is not to be trusted with the next response.
             self._channel.abort(error)
         elif error is None and not pending.response.cancelled():
-            self._heed(pause_of(pending.response.result(), pending.version), now)
+            pause = throttle_seconds(pending.response.result(), pending.version)
+            if pause > 0:
+                self._throttle(pause, now)
 
-    def _heed(self, pause: float, now: float) -> None:
-        if pause > 0:
-            self.paused_until = max(self.paused_until, now + pause)
-            if (tell := self._hooks.on_broker_throttle) is not None:
-                tell(self.node_id, pause)
+    def _throttle(self, pause: float, now: float) -> None:
+        self.paused_until = max(self.paused_until, now + pause)
+        if (notify := self._hooks.on_broker_throttle) is not None:
+            notify(self.node_id, pause)
 
     def drained(self) -> None:
         callback, self._on_drained = self._on_drained, None
@@ -268,6 +307,14 @@ class BrokerConnection:
             self._timer = None
         if not self._closed_here and error is None:
             error = ConnectionLostError(f"broker {self.node_id} ({self.peer}) closed the connection")
-        if self.is_ready and (tell := self._hooks.on_broker_disconnect) is not None:
-            tell(self.node_id, self.peer, error)
+        if self.is_ready and (notify := self._hooks.on_broker_disconnect) is not None:
+            notify(self.node_id, self.peer, error)
         self._on_end(self, error)
+
+
+def throttle_seconds(response: Message, version: int) -> float:
+    """How long the broker asks the client to pause; 0 for most responses."""
+    milliseconds: int = getattr(response, "throttle_time_ms", 0)
+    if milliseconds <= 0 or version < _THROTTLED_SINCE_BY_KEY.get(response.API_KEY, 0):
+        return 0.0
+    return milliseconds / 1000

@@ -104,7 +104,7 @@ class OffsetLookups:
         session = self._session
         try:
             broker = session.brokers.get(leader)
-            response = await broker.ask(self._request(group))
+            response = await broker.request(self._request(group))
         except ClientClosedError:
             raise
         except KafkaError as error:

@@ -122,7 +122,7 @@ class ProducerIds:
         )
         # One broker per attempt: the next one is asked after the back-off.
         broker = self._brokers.candidates()[0]
-        answer = await broker.ask(request)
+        answer = await broker.request(request)
         assert isinstance(answer, InitProducerIdResponse)
         error = from_code(answer.error_code, broker=broker.node_id)
         if error is not None:

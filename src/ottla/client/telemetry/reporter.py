@@ -154,7 +154,7 @@ class TelemetryReporter:
 
     async def _request_subscription(self) -> None:
         request = GetTelemetrySubscriptionsRequest(client_instance_id=self._state.instance_id)
-        response = await self._broker().ask(request, purpose=Purpose.GENERAL)
+        response = await self._broker().request(request, purpose=Purpose.GENERAL)
         assert isinstance(response, GetTelemetrySubscriptionsResponse)
         error = self._state.subscribed(response, self._clock.monotonic(), self._runtime.random.random())
         self._log_refusal("the request for a subscription", error)
@@ -169,7 +169,7 @@ class TelemetryReporter:
             metrics=self._payload(wanted, codec),
         )
         try:
-            response = await self._broker().ask(request, purpose=Purpose.GENERAL)
+            response = await self._broker().request(request, purpose=Purpose.GENERAL)
         except (ConnectionLostError, RequestTimeoutError):
             # It may have arrived. A number that is missing is better than one that is counted twice.
             self._points.settle()

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from ottla.client.connections.reconnecting import Reconnecting
+from ottla.client.connections.broker import ReconnectBackoff
 from ottla.config import ClientConfig
 
 CONFIG = ClientConfig(bootstrap_servers="localhost:9092")
@@ -17,7 +17,7 @@ def nearly(value: float) -> object:
 
 
 def test_the_wait_doubles_with_every_failure_up_to_its_most() -> None:
-    broker = Reconnecting(CONFIG, Random(1))
+    broker = ReconnectBackoff(CONFIG, Random(1))
     waits = []
     for now in range(100, 107):
         broker.failed(started=now - 0.5, now=now)
@@ -28,7 +28,7 @@ def test_the_wait_doubles_with_every_failure_up_to_its_most() -> None:
 
 
 def test_an_attempt_may_take_longer_after_each_failure() -> None:
-    broker = Reconnecting(CONFIG, Random(1))
+    broker = ReconnectBackoff(CONFIG, Random(1))
     timeouts = []
     for now in range(100, 104):
         timeouts.append(broker.setup_timeout())
@@ -37,7 +37,7 @@ def test_an_attempt_may_take_longer_after_each_failure() -> None:
 
 
 def test_attempts_that_fail_side_by_side_count_once() -> None:
-    broker = Reconnecting(CONFIG, Random(1))
+    broker = ReconnectBackoff(CONFIG, Random(1))
     for _ in range(5):
         broker.failed(started=99.0, now=100.0)
     broker.failed(started=99.5, now=100.01)
@@ -45,7 +45,7 @@ def test_attempts_that_fail_side_by_side_count_once() -> None:
 
 
 def test_success_ends_the_row() -> None:
-    broker = Reconnecting(CONFIG, Random(1))
+    broker = ReconnectBackoff(CONFIG, Random(1))
     for now in range(100, 110):
         broker.failed(started=now, now=now)
     before = broker.is_failing
@@ -56,7 +56,7 @@ def test_success_ends_the_row() -> None:
 
 
 def test_after_a_loss_the_next_connection_waits_a_little() -> None:
-    broker = Reconnecting(CONFIG, Random(1))
+    broker = ReconnectBackoff(CONFIG, Random(1))
     assert broker.wait(100) == 0
     broker.lost(100)
     assert broker.wait(100) == nearly(0.05)

@@ -12,35 +12,35 @@ from hypothesis import strategies as st
 
 from ottla._native.memory import Memory
 from ottla.errors import DecodeError
-from ottla.net.incoming import SCRATCH_SIZE, Incoming
+from ottla.net.connection import SCRATCH_SIZE, FrameReader
 from tests.net.peers import framed
 
 
 class Wire:
     """What a transport does: receives into the memory it is given, as much as there is."""
 
-    def __init__(self, incoming: Incoming, scratch: memoryview) -> None:
-        self.incoming = incoming
+    def __init__(self, reader: FrameReader, scratch: memoryview) -> None:
+        self.reader = reader
         self.scratch = scratch
 
     def feed(self, data: bytes) -> list[memoryview]:
         frames: list[memoryview] = []
         while data:
-            room = self.incoming.free()
+            room = self.reader.free()
             count = min(len(room), len(data))
             room[:count] = data[:count]
             data = data[count:]
-            self.incoming.written(count)
-            while (frame := self.incoming.next()) is not None:
+            self.reader.written(count)
+            while (frame := self.reader.next()) is not None:
                 frames.append(frame)
-            self.incoming.keep()
+            self.reader.keep()
             self.scratch[:] = b"\xaa" * len(self.scratch)  # another connection receives
         return frames
 
 
 def wire(scratch_size: int = SCRATCH_SIZE, max_frame_size: int = 1 << 30) -> Wire:
     scratch = memoryview(bytearray(scratch_size))
-    return Wire(Incoming(scratch, max_frame_size), scratch)
+    return Wire(FrameReader(scratch, max_frame_size), scratch)
 
 
 def sliced(data: bytes, cuts: Iterable[int]) -> list[bytes]:
@@ -53,8 +53,8 @@ def test_any_cutting_of_a_stream_gives_the_same_frames(frames: list[bytes], cuts
     receiving = wire(scratch_size=64)
     received = [frame for data in sliced(framed(*frames), cuts) for frame in receiving.feed(data)]
     assert received == frames
-    assert receiving.incoming.is_empty
-    assert receiving.incoming.unfinished is None
+    assert receiving.reader.is_empty
+    assert receiving.reader.unfinished is None
 
 
 @settings(max_examples=15, deadline=None)
@@ -86,7 +86,7 @@ def test_every_frame_has_memory_of_its_own() -> None:
 def test_the_rest_of_a_large_frame_is_received_in_its_place() -> None:
     receiving = wire()
     receiving.feed(framed(bytes(500_000))[:1000])
-    room = receiving.incoming.free()
+    room = receiving.reader.free()
     assert isinstance(room.obj, Memory)
     assert len(room) == 500_000 - 996
 
@@ -94,7 +94,7 @@ def test_the_rest_of_a_large_frame_is_received_in_its_place() -> None:
 def test_what_is_missing_of_a_small_frame_comes_with_those_behind_it() -> None:
     receiving = wire()
     assert receiving.feed(framed(b"abcdef")[:5]) == []
-    assert len(receiving.incoming.free()) == SCRATCH_SIZE
+    assert len(receiving.reader.free()) == SCRATCH_SIZE
     assert receiving.feed(b"bcdef" + framed(b"next")) == [b"abcdef", b"next"]
 
 
@@ -105,7 +105,7 @@ def test_memory_grows_with_what_has_arrived_and_not_with_what_is_claimed() -> No
     received: list[memoryview] = []
     for start in range(0, len(data), 1 << 20):
         received += receiving.feed(data[start : start + (1 << 20)])
-        room = receiving.incoming.free()
+        room = receiving.reader.free()
         assert len(room) <= max(start, 1 << 20) + (1 << 20)
     assert received == [frame]
 
@@ -113,7 +113,7 @@ def test_memory_grows_with_what_has_arrived_and_not_with_what_is_claimed() -> No
 def test_a_claim_alone_costs_a_megabyte() -> None:
     receiving = wire()
     receiving.feed(struct.pack(">i", 100 << 20) + b"x")
-    assert len(receiving.incoming.free()) == (1 << 20) - 1
+    assert len(receiving.reader.free()) == (1 << 20) - 1
 
 
 @pytest.mark.parametrize("size", [-1, -(1 << 31), 1001, 0x7FFFFFFF])
@@ -140,26 +140,26 @@ def test_a_frame_of_the_very_limit_is_accepted() -> None:
 def test_what_is_unfinished_can_be_told(data: bytes, told: str | None) -> None:
     receiving = wire()
     receiving.feed(data)
-    assert receiving.incoming.unfinished == told
-    assert receiving.incoming.is_empty is (told is None)
+    assert receiving.reader.unfinished == told
+    assert receiving.reader.is_empty is (told is None)
 
 
 def test_a_frame_that_was_not_taken_is_kept_while_others_receive() -> None:
     receiving = wire()
     data = framed(b"first", b"second", b"third")
-    receiving.incoming.free()[: len(data)] = data
-    receiving.incoming.written(len(data))
-    assert bytes(receiving.incoming.next() or b"") == b"first"
-    receiving.incoming.keep()
+    receiving.reader.free()[: len(data)] = data
+    receiving.reader.written(len(data))
+    assert bytes(receiving.reader.next() or b"") == b"first"
+    receiving.reader.keep()
     receiving.scratch[:] = b"\xaa" * len(receiving.scratch)
-    assert bytes(receiving.incoming.next() or b"") == b"second"
-    assert bytes(receiving.incoming.next() or b"") == b"third"
-    assert receiving.incoming.is_empty
+    assert bytes(receiving.reader.next() or b"") == b"second"
+    assert bytes(receiving.reader.next() or b"") == b"third"
+    assert receiving.reader.is_empty
 
 
 def test_nothing_is_left_after_clear() -> None:
     receiving = wire()
     receiving.feed(framed(bytes(500_000))[:100_000])
-    receiving.incoming.clear()
-    assert receiving.incoming.is_empty
-    assert receiving.incoming.next() is None
+    receiving.reader.clear()
+    assert receiving.reader.is_empty
+    assert receiving.reader.next() is None
