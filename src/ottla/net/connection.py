@@ -200,9 +200,12 @@ class Connection(asyncio.BufferedProtocol):
                 if frame is None:
                     break
                 received(self, frame)
+                if reader.is_empty:
+                    break
         finally:
             self._delivering = False
-            reader.keep()
+            if not reader.is_empty:
+                reader.keep()
 
     def _stop_reading(self) -> None:
         if self._reading:
@@ -291,6 +294,7 @@ class FrameReader:
         "_pos",
         "_scratch",
         "_size",
+        "is_empty",
     )
 
     def __init__(self, scratch: memoryview, max_frame_size: int) -> None:
@@ -303,6 +307,8 @@ class FrameReader:
         self._frame: memoryview | None = None
         self._size = self._filled = 0
         self._in_place = False
+        self.is_empty = True
+        """Whether all that has come is handed on."""
 
     def free(self) -> memoryview:
         """Where to receive; asked again before each time. `next` has no frame left when this is called."""
@@ -318,6 +324,7 @@ class FrameReader:
 
     def written(self, count: int) -> None:
         """So many bytes were received where `free` said."""
+        self.is_empty = False
         if self._in_place:
             self._filled += count
             return
@@ -330,19 +337,24 @@ class FrameReader:
         if self._frame is None:
             start = self._pos + _SIZE.size
             if start > self._end:
+                self.is_empty = self._pos == self._end
                 return None
             (size,) = _SIZE.unpack_from(self._data, self._pos)
             if not 0 <= size <= self._max_frame_size:
                 raise DecodeError(f"a frame claims {size} bytes, {self._max_frame_size} are allowed")
             self._pos = stop = start + size
             if stop <= self._end:
+                self.is_empty = stop == self._end
                 return memoryview(bytearray(self._data[start:stop]))
             self._pos = start
             self._begin(size)
         return self._fill()
 
     def keep(self) -> None:
-        """Takes what is unread out of the scratch buffer, before another connection receives into it."""
+        """Takes what is unread out of the scratch buffer, before another connection receives into it.
+
+        Where nothing is, it need not be called.
+        """
         if self._data is self._scratch:
             self._data = memoryview(bytes(self._scratch[self._pos : self._end])) if self._unread else _NOTHING
             self._end = self._unread
@@ -351,11 +363,7 @@ class FrameReader:
     def clear(self) -> None:
         self._data, self._frame = _NOTHING, None
         self._pos = self._end = 0
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether all that has come is handed on."""
-        return self._frame is None and self._pos == self._end
+        self.is_empty = True
 
     @property
     def unfinished(self) -> str | None:
@@ -386,6 +394,7 @@ class FrameReader:
                 self._pos += count
             if self._filled == self._size:
                 self._frame = None
+                self.is_empty = self._pos == self._end
                 return frame
             if self._filled < len(frame):
                 return None

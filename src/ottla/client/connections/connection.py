@@ -283,11 +283,14 @@ class BrokerConnection:
             # A peer that wrote this is not to be trusted with the next response.
             self._channel.abort(error)
         elif error is None and not pending.response.cancelled():
-            pause = throttle_seconds(pending.response.result(), pending.version)
-            if pause > 0:
-                self._throttle(pause, now)
+            response = pending.response.result()
+            # Hardly any response asks for a pause, and some have no such field.
+            if getattr(response, "throttle_time_ms", 0):
+                self._throttle(throttle_seconds(response, pending.version), now)
 
     def _throttle(self, pause: float, now: float) -> None:
+        if pause <= 0:
+            return
         self.paused_until = max(self.paused_until, now + pause)
         if (notify := self._hooks.on_broker_throttle) is not None:
             notify(self.node_id, pause)
