@@ -4,49 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import resource
-import socket
 import struct
 from collections.abc import Callable
 
 import pytest
 
-from ottla.broker.cluster.blocking import Cluster
 from ottla.errors import ConnectionLostError
-from ottla.runtime import Runtime
 from ottla.wire import api_named, correlation_id_of, decode_response, encode_request
-from ottla.wire.messages import ApiVersionsRequest, ApiVersionsResponse, HeartbeatRequest, MetadataRequest
-from tests.broker.worlds import Body, World, batch, fetch_request
+from ottla.wire.messages import ApiVersionsRequest, ApiVersionsResponse, HeartbeatRequest
+from tests.broker.worlds import Body, World, batch, connect, fetch_request
 from tests.wire.splitter import FrameSplitter
 
 Run = Callable[[Body], object]
 
 SIZE = struct.Struct(">i")
 UNSUPPORTED_VERSION = 35
-
-
-class Peer(asyncio.Protocol):
-    """A connection that sends bytes as they are."""
-
-    def __init__(self) -> None:
-        self.received = bytearray()
-        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        self.received += data
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.lost.set_result(None)
-
-
-async def connect(runtime: Runtime, host: str, port: int) -> Peer:
-    peer = await runtime.connect(host, port, Peer)
-    assert isinstance(peer, Peer)
-    return peer
 
 
 def request_bytes(key: int, version: int, body: bytes = b"", correlation_id: int = 7) -> bytes:
@@ -157,7 +129,7 @@ def test_an_api_of_groups_is_refused_until_there_are_groups(run: Run) -> None:
     run(body)
 
 
-def test_a_slow_reader_gets_no_second_answer_before_it_took_the_first(run: Run) -> None:
+def test_a_slow_reader_gets_no_second_response_before_it_took_the_first(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(topics=["orders"], config={"message.max.bytes": 8 << 20}) as cluster:
             for _ in range(20):
@@ -173,7 +145,7 @@ def test_a_slow_reader_gets_no_second_answer_before_it_took_the_first(run: Run) 
             for _ in range(5):
                 assert (await other.fetch("orders")).high_watermark == 20
             # Of half a gigabyte of answers, at most one is being sent.
-            (pending,) = [c.pending_bytes for c in node.server.open_connections() if c.pending_bytes]
+            (pending,) = [c.pending_bytes for c in node.server.connections if c.pending_bytes]
             assert pending < 12_000_000
             slow.transport.resume_reading()
             await cluster.wait_for(lambda: len(slow.received) > 300_000_000, "all answers", within=60)
@@ -195,73 +167,8 @@ def test_a_full_request_queue_stops_the_reading_and_loses_nothing(run: Run) -> N
             ]
             await cluster.wait_for(lambda: dispatcher.is_full, "a full queue")
             await asyncio.sleep(0.05)
-            assert dispatcher.in_work == 2
+            assert dispatcher.pending_requests == 2
             cluster.resume_node(1)
             assert [(await each).error_code for each in asked] == [0] * 18
 
     run(body)
-
-
-def test_more_connections_than_allowed_are_closed_at_once(run: Run) -> None:
-    async def body(world: World) -> None:
-        async with world.cluster(config={"max.connections": 2}) as cluster:
-            node = cluster.node(1)
-            first = await world.client(cluster)
-            await world.client(cluster)
-            third = await connect(world.runtime, node.host, node.port)
-            await asyncio.wait_for(third.lost, 10)
-            assert (await first.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)).error_code == 0
-
-    run(body)
-
-
-def test_a_connection_that_says_nothing_is_closed_after_a_while(run: Run) -> None:
-    async def body(world: World) -> None:
-        async with world.cluster(config={"connections.max.idle.ms": 60_000}) as cluster:
-            node = cluster.node(1)
-            silent = await connect(world.runtime, node.host, node.port)
-            await cluster.wait_for(lambda: node.connections == 1)
-            cluster.clock.advance(50)
-            await asyncio.sleep(0.05)
-            assert node.connections == 1
-            for _ in range(4):
-                cluster.clock.advance(7)
-                await asyncio.sleep(0.01)
-            await asyncio.wait_for(silent.lost, 10)
-
-    run(body)
-
-
-def test_thousands_of_silent_connections_cost_little_and_others_are_served() -> None:
-    """As many as the limit on open files allows here, up to ten thousand on each side."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 10_000
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != -1 else 65_536, hard))
-    try:
-        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        count = min(wanted, (limit - 200) // 2)
-        assert count > 100, f"the limit on open files is {limit}"
-        with Cluster(topics=["orders"], config={"queued.max.requests": 100}) as cluster:
-            host, port = cluster.bootstrap.split(":")
-            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            silent = [socket.create_connection((host, int(port))) for _ in range(count)]
-            try:
-                cluster.wait_for(
-                    lambda: cluster._cluster.node(1).connections == count, "all of them", within=60
-                )
-                grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-                # Both sides are in this process: kilobytes per connection, not buffers.
-                assert grown / count < 16, f"{grown} KiB for {count} connections"
-                _asked(host, int(port))
-            finally:
-                for each in silent:
-                    each.close()
-            cluster.wait_for(lambda: cluster._cluster.node(1).connections == 0, "their end", within=60)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def _asked(host: str, port: int) -> None:
-    with socket.create_connection((host, port), timeout=10) as client:
-        client.sendall(b"".join(encode_request(MetadataRequest(topics=[]), 12, 1, None)))
-        assert len(client.recv(4)) == 4

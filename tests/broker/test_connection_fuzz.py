@@ -8,5 +8,5 @@ from tests.broker.connection_fuzz import fuzz
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_damaged_connections_harm_nobody_else(seed: int) -> None:
+def test_damaged_connections_harm_no_other(seed: int) -> None:
     assert fuzz(120, seed) > 10_000

@@ -71,6 +71,30 @@ class Client:
         return answer.responses[0].partitions[0]
 
 
+class Peer(asyncio.Protocol):
+    """A connection that sends bytes as they are."""
+
+    def __init__(self) -> None:
+        self.received = bytearray()
+        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.received += data
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost.set_result(None)
+
+
+async def connect(runtime: Runtime, host: str, port: int) -> Peer:
+    peer = await runtime.connect(host, port, Peer)
+    assert isinstance(peer, Peer)
+    return peer
+
+
 def produce_request(topic: str, records: bytes, partition: int = 0, acks: int = -1) -> ProduceRequest:
     data = ProduceRequest.PartitionProduceData(index=partition, records=records)
     return ProduceRequest(

@@ -104,7 +104,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         "--log",
         choices=_LEVELS,
         default="warn",
-        help="what goes to standard error; `requests` adds every request and answer (default: warn)",
+        help="what goes to standard error; `requests` adds every request and response (default: warn)",
     )
     return parser
 

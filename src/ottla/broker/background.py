@@ -1,15 +1,26 @@
-"""What goes on by itself in a node or the controller: loops that never end, and calls that a timer makes.
+"""What goes on by itself in a node or the controller: loops, calls that a timer makes, work beside the requests.
 
-Invariant: none of them ends unheard. One that fails ends its owner, which is told what cannot go on: a node that
-serves on without its heartbeats, its metadata or its retention would serve something else than it says.
+Invariant: none of them ends unheard. A loop or a timer that fails ends its owner, which learns what cannot go on: a
+node that serves on without its heartbeats, its metadata or its retention would serve something else than it says.
+Work beside the requests is like a handler: it is logged where it fails, and the owner serves on.
+
+It stays outside of the rooms, below all of them: the server, the nodes, the controller and the link between them
+have such work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from ottla.errors import KafkaError
+
+_log = logging.getLogger("ottla.broker.background")
 
 Fail = Callable[[str, Exception], None]
-"""Told what cannot go on, and why."""
+"""Called with what cannot go on, and why."""
 
 
 async def unending(work: Callable[[], Awaitable[None]], what: str, fail: Fail) -> None:
@@ -34,3 +45,31 @@ def timed(work: Callable[[], None], what: str, fail: Fail) -> Callable[[], None]
 
 def reason(what: str, error: Exception) -> str:
     return f"{what}: {type(error).__name__}: {error}"
+
+
+class BackgroundTasks:
+    """What goes on beside the requests of a node, and ends with it."""
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+        # A dict, so that they are cancelled in the order of their coming.
+        self._tasks: dict[asyncio.Task[None], None] = {}
+
+    def spawn(self, work: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.get_running_loop().create_task(self._logged(work))
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+
+    async def close(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _logged(self, work: Coroutine[Any, Any, object]) -> None:
+        try:
+            await work
+        except KafkaError as error:
+            _log.warning("%s: %s", self._owner, error)
+        except Exception:  # noqa: BLE001 - like a bug in a handler: it is logged, and the node serves on
+            _log.exception("%s: what it did beside its requests has failed", self._owner)

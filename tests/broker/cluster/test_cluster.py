@@ -436,7 +436,7 @@ def test_a_node_that_comes_back_answers_when_it_knows_the_cluster(run: Run) -> N
             await cluster.wait_for(lambda: 2 in cluster.nodes and cluster.node(2).port != 0, "its port")
             await asyncio.sleep(0.05)
             asked = asyncio.ensure_future(leaders(world, cluster, 2))
-            await cluster.wait_for(lambda: cluster.node(2).dispatcher.in_work == 1, "the request")
+            await cluster.wait_for(lambda: cluster.node(2).dispatcher.pending_requests == 1, "the request")
             assert not starting.done()
             cluster.clock.advance(10)
             assert await asked == [1]

@@ -75,7 +75,9 @@ async def check_comes_back(world: World, cluster: AsyncCluster, topic: str, vict
 
     def another_leads() -> bool:
         leader = cluster.leader(topic)
-        replica = cluster.nodes[leader].partitions.get((topic, 0)) if leader in cluster.nodes else None
+        replica = (
+            cluster.nodes[leader].replicas.partitions.get((topic, 0)) if leader in cluster.nodes else None
+        )
         return replica is not None and replica.is_leader
 
     cluster.clock.advance(SESSION)
@@ -124,9 +126,9 @@ def test_a_node_that_fails_for_any_reason_to_apply_metadata_stops(
             address = (node.host, node.port)
             with monkeypatch.context() as patch:
                 if where == "replica":
-                    patch.setattr(node, "topic_configs", planted)
+                    patch.setattr(node.configs, "topic", planted)
                 elif where == "role":
-                    patch.setattr(node.partitions["orders", 0], "become", planted)
+                    patch.setattr(node.replicas.partitions["orders", 0], "become", planted)
                     await cluster.move_leader("orders", 0, victim % 3 + 1)
                 else:
                     patch.setattr(controller_channel, "read_records", _planted_once())
@@ -253,7 +255,7 @@ def test_a_node_stops_when_one_of_its_loops_fails(
                     patch.setattr(node.link, "_heartbeat", planted)
                     cluster.clock.advance(2)
                 elif loop == "retention":
-                    patch.setattr(node.partitions["orders", 0].log, "enforce_retention", planted)
+                    patch.setattr(node.replicas.partitions["orders", 0].log, "enforce_retention", planted)
                     cluster.clock.advance(300)
                 else:
                     patch.setattr(node.dispatcher, "is_working_for", planted)
@@ -283,7 +285,7 @@ def test_a_log_that_cannot_be_cleaned_does_not_end_the_node(
     run(body)
 
 
-def test_a_producer_is_told_that_the_volume_is_full_and_goes_on_later(run: Run) -> None:
+def test_a_producer_gets_an_error_while_the_volume_is_full_and_goes_on_later(run: Run) -> None:
     async def body(world: World) -> None:
         fs = FailingFileSystem()
         async with on(world, fs, 1, topics=["orders"]) as cluster:
@@ -337,21 +339,6 @@ def test_a_decision_that_cannot_be_written_is_none(run: Run) -> None:
             await cluster.create_topic("orders")
             assert cluster.failures == {}
             assert cluster.leader("orders") == 1
-
-    run(body)
-
-
-def test_what_goes_on_beside_a_request_fails_aloud(run: Run, caplog: pytest.LogCaptureFixture) -> None:
-    async def work() -> None:
-        planted()
-
-    async def body(world: World) -> None:
-        async with world.cluster(1, topics=["orders"]) as cluster:
-            cluster.node(1).spawn(work())
-            await cluster.wait_for(lambda: bool(errors(caplog)), "a word in the log")
-            assert "node 1" in errors(caplog)[0]
-            client = await world.client(cluster)
-            assert (await client.produce("orders", batch(b"1"))).error_code == 0
 
     run(body)
 

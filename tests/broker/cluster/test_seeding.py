@@ -32,7 +32,8 @@ def test_a_topic_that_is_not_there_is_made_for_its_records(run: Run) -> None:
             assert partitions(cluster) == 1
             # The nodes hear of it as of any topic, and open what is there.
             await cluster.wait_for(
-                lambda: all(("orders", 0) in node.partitions for node in cluster.nodes.values()), "replicas"
+                lambda: all(("orders", 0) in node.replicas.partitions for node in cluster.nodes.values()),
+                "replicas",
             )
             assert values(cluster) == [b"1", b"2", b"3"]
             client = await world.client(cluster, cluster.leader("orders"))
@@ -87,7 +88,9 @@ def test_records_that_wait_for_a_node_are_there_when_it_hears_of_them(run: Run) 
             cluster.seed("orders", [b"2"])
             assert values(cluster) == [b"1", b"2"]
             cluster.heal_controller(1)
-            await cluster.wait_for(lambda: ("orders", 0) in cluster.node(1).partitions, "the replica")
+            await cluster.wait_for(
+                lambda: ("orders", 0) in cluster.node(1).replicas.partitions, "the replica"
+            )
             cluster.seed("orders", [b"3"])
             assert values(cluster) == [b"1", b"2", b"3"]
 
@@ -98,5 +101,5 @@ def test_from_another_thread_every_node_knows_the_topic_at_once() -> None:
     with Cluster(brokers=3) as cluster:
         assert cluster.seed("orders", [b"1"], partition=2) == 0
         nodes = cluster._cluster.nodes.values()
-        assert all(("orders", 2) in node.partitions for node in nodes)
+        assert all(("orders", 2) in node.replicas.partitions for node in nodes)
         assert values(cluster) == [b"1"]

@@ -13,7 +13,7 @@ from ottla.wire.messages import (
     DescribeAclsRequest,
     DescribeAclsResponse,
 )
-from tests.broker.handlers.asking import ask, connect
+from tests.broker.handlers.requests import connect, send
 
 SECURITY_DISABLED = 54
 VERSIONS = pytest.mark.parametrize("version", [1, 2, 3])
@@ -57,28 +57,28 @@ def deleted(
 
 @VERSIONS
 def test_describing_is_refused_as_a_whole(kafka: Cluster, version: int) -> None:
-    answer = ask(kafka, described(), version, DescribeAclsResponse)
-    assert answer == DescribeAclsResponse(
+    response = send(kafka, described(), version, DescribeAclsResponse)
+    assert response == DescribeAclsResponse(
         error_code=SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
     )
 
 
 @VERSIONS
 def test_creating_is_refused_one_by_one(kafka: Cluster, version: int) -> None:
-    answer = ask(kafka, CreateAclsRequest(creations=[created(), created()]), version, CreateAclsResponse)
-    assert [(result.error_code, result.error_message) for result in answer.results] == [
+    response = send(kafka, CreateAclsRequest(creations=[created(), created()]), version, CreateAclsResponse)
+    assert [(result.error_code, result.error_message) for result in response.results] == [
         (SECURITY_DISABLED, "No Authorizer is configured.")
     ] * 2
-    assert ask(kafka, CreateAclsRequest(), version, CreateAclsResponse).results == []
+    assert send(kafka, CreateAclsRequest(), version, CreateAclsResponse).results == []
 
 
 @VERSIONS
 def test_deleting_is_refused_one_by_one(kafka: Cluster, version: int) -> None:
-    answer = ask(kafka, DeleteAclsRequest(filters=[deleted(), deleted()]), version, DeleteAclsResponse)
-    assert [(result.error_code, result.error_message) for result in answer.filter_results] == [
+    response = send(kafka, DeleteAclsRequest(filters=[deleted(), deleted()]), version, DeleteAclsResponse)
+    assert [(result.error_code, result.error_message) for result in response.filter_results] == [
         (SECURITY_DISABLED, "No Authorizer is configured.")
     ] * 2
-    assert ask(kafka, DeleteAclsRequest(), version, DeleteAclsResponse).filter_results == []
+    assert send(kafka, DeleteAclsRequest(), version, DeleteAclsResponse).filter_results == []
 
 
 @pytest.mark.parametrize("unknown", ["resource", "pattern", "operation", "permission"])

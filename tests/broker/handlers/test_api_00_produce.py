@@ -19,7 +19,7 @@ from ottla.errors import (
     UnknownTopicOrPartitionError,
 )
 from ottla.wire.messages import ProduceRequest, ProduceResponse
-from tests.broker.handlers.asking import ask, batch
+from tests.broker.handlers.requests import batch, send
 from tests.interop.comparison.damage import with_a_flipped_bit, with_attributes, with_magic
 
 GOOD = batch([b"good"])
@@ -40,14 +40,14 @@ def produce(
         timeout_ms=1000,
         topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=data)],
     )
-    (answered,) = ask(cluster, request, version, ProduceResponse).responses
-    answers = {answer.index: answer for answer in answered.partition_responses}
+    (answered,) = send(cluster, request, version, ProduceResponse).responses
+    answers = {response.index: response for response in answered.partition_responses}
     assert len(answers) == len(answered.partition_responses)
     return answers
 
 
 def codes(answers: dict[int, Answer]) -> dict[int, int]:
-    return {index: answer.error_code for index, answer in answers.items()}
+    return {index: response.error_code for index, response in answers.items()}
 
 
 def end(cluster: Cluster, topic: str, partition: int = 0) -> int:
@@ -76,7 +76,7 @@ def test_a_damaged_batch_fails_every_partition(kafka: Cluster, new_topic: Callab
     topic = new_topic(kafka, 2)
     answers = produce(kafka, topic, (0, GOOD), (1, DAMAGED), (7, GOOD))
     assert set(codes(answers).values()) == {CorruptMessageError.code}
-    assert {answer.error_message for answer in answers.values()} == {"Invalid magic found in record: 3"}
+    assert {response.error_message for response in answers.values()} == {"Invalid magic found in record: 3"}
     assert end(kafka, topic) == 0
 
 

@@ -18,8 +18,8 @@ from ottla.errors import (
 from ottla.sim.network import Conditions
 from ottla.wire import ZERO_UUID, Uuid
 from ottla.wire.messages import FetchRequest, FetchResponse
-from tests.broker.handlers.asking import TIME, ask, connect, produce
-from tests.broker.handlers.asking import batch as one_batch
+from tests.broker.handlers.requests import TIME, connect, produce, send
+from tests.broker.handlers.requests import batch as one_batch
 from tests.broker.worlds import World, batch, in_simulation
 
 WAIT_MS = 10_000
@@ -80,7 +80,7 @@ def fetch(
             for topic, parts in topics
         ],
     )
-    return ask(cluster, request, version, FetchResponse)
+    return send(cluster, request, version, FetchResponse)
 
 
 def test_a_negative_limit_fails_the_partitions_that_it_is_applied_to(
@@ -89,16 +89,16 @@ def test_a_negative_limit_fails_the_partitions_that_it_is_applied_to(
     topic = new_topic(kafka, 2)
     for partition in (0, 1):
         produce(kafka, topic, one_batch([b"value"]), partition=partition)
-    (answer,) = fetch(kafka, (topic, [wanted(partition_max_bytes=-1), wanted(index=1)])).responses
-    assert [part.error_code for part in answer.partitions] == [UnknownServerError.code, 0]
-    assert answer.partitions[1].records
+    (response,) = fetch(kafka, (topic, [wanted(partition_max_bytes=-1), wanted(index=1)])).responses
+    assert [part.error_code for part in response.partitions] == [UnknownServerError.code, 0]
+    assert response.partitions[1].records
     # Where there is nothing to read the limit is not looked at.
-    (answer,) = fetch(kafka, (topic, [wanted(1, partition_max_bytes=-1)])).responses
-    assert answer.partitions[0].error_code == 0
+    (response,) = fetch(kafka, (topic, [wanted(1, partition_max_bytes=-1)])).responses
+    assert response.partitions[0].error_code == 0
     # The limit of the whole request is at zero once it has failed a partition; one batch may exceed it.
-    (answer,) = fetch(kafka, (topic, [wanted(), wanted(index=1)]), max_bytes=-1).responses
-    assert [part.error_code for part in answer.partitions] == [UnknownServerError.code, 0]
-    assert answer.partitions[1].records
+    (response,) = fetch(kafka, (topic, [wanted(), wanted(index=1)]), max_bytes=-1).responses
+    assert [part.error_code for part in response.partitions] == [UnknownServerError.code, 0]
+    assert response.partitions[1].records
 
 
 def test_the_zero_topic_id_is_unknown_unless_another_partition_follows(
@@ -107,9 +107,9 @@ def test_the_zero_topic_id_is_unknown_unless_another_partition_follows(
     topic = new_topic(kafka)
     with connect(kafka) as connection:
         topic_id = connection.topic_id(topic)
-    answer = fetch(kafka, (ZERO_UUID, [wanted()]), (topic_id, [wanted()]), version=13)
-    assert answer.error_code == 0
-    assert [each.partitions[0].error_code for each in answer.responses] == [0, UnknownTopicIdError.code]
+    response = fetch(kafka, (ZERO_UUID, [wanted()]), (topic_id, [wanted()]), version=13)
+    assert response.error_code == 0
+    assert [each.partitions[0].error_code for each in response.responses] == [0, UnknownTopicIdError.code]
     twice: Topics = [(ZERO_UUID, [wanted(), wanted(index=1)])]
     # A partition that does not exist is answered behind a topic that does not.
     followed: Topics = [(topic_id, [wanted(index=7)]), (ZERO_UUID, [wanted()])]
@@ -122,9 +122,9 @@ def test_a_diverging_epoch_comes_without_aborted_transactions(
     kafka: Cluster, new_topic: Callable[..., str]
 ) -> None:
     topic = new_topic(kafka)
-    (answer,) = fetch(kafka, (topic, [wanted(1000, last_fetched_epoch=0)]), isolation=1).responses
-    assert answer.partitions[0].diverging_epoch is not None
-    assert answer.partitions[0].aborted_transactions is None
+    (response,) = fetch(kafka, (topic, [wanted(1000, last_fetched_epoch=0)]), isolation=1).responses
+    assert response.partitions[0].diverging_epoch is not None
+    assert response.partitions[0].aborted_transactions is None
 
 
 def test_a_session_keeps_the_last_fetched_epoch_for_older_requests(
@@ -132,22 +132,22 @@ def test_a_session_keeps_the_last_fetched_epoch_for_older_requests(
 ) -> None:
     topic = new_topic(kafka)
     named = FetchRequest.FetchTopic(topic=topic, partitions=[wanted(last_fetched_epoch=1)])
-    first = ask(kafka, FetchRequest(session_epoch=0, topics=[named]), 12, FetchResponse)
+    first = send(kafka, FetchRequest(session_epoch=0, topics=[named]), 12, FetchResponse)
     again = FetchRequest(session_id=first.session_id, session_epoch=1)
-    (answer,) = ask(kafka, again, 7, FetchResponse).responses
-    assert answer.partitions[0].error_code == OffsetOutOfRangeError.code
-    # A place where the logs part has no field in such an answer.
+    (response,) = send(kafka, again, 7, FetchResponse).responses
+    assert response.partitions[0].error_code == OffsetOutOfRangeError.code
+    # A place where the logs part has no field in such an response.
     named.partitions = [wanted(1000, last_fetched_epoch=0)]
-    first = ask(kafka, FetchRequest(session_epoch=0, topics=[named]), 12, FetchResponse)
+    first = send(kafka, FetchRequest(session_epoch=0, topics=[named]), 12, FetchResponse)
     again = FetchRequest(session_id=first.session_id, session_epoch=1)
-    failed = ask(kafka, again, 7, FetchResponse)
+    failed = send(kafka, again, 7, FetchResponse)
     assert (failed.error_code, failed.session_id) == (UnsupportedVersionError.code, first.session_id)
 
 
 def test_an_epoch_below_zero_says_nothing(kafka: Cluster, new_topic: Callable[..., str]) -> None:
     topic = new_topic(kafka)
-    (answer,) = fetch(kafka, (topic, [wanted(current_leader_epoch=-5, last_fetched_epoch=-5)])).responses
-    assert answer.partitions[0].error_code == 0
+    (response,) = fetch(kafka, (topic, [wanted(current_leader_epoch=-5, last_fetched_epoch=-5)])).responses
+    assert response.partitions[0].error_code == 0
 
 
 def test_the_limit_is_filled_and_what_does_not_fit_counts_for_the_next_partition(
@@ -158,26 +158,26 @@ def test_the_limit_is_filled_and_what_does_not_fit_counts_for_the_next_partition
     for partition in (0, 0, 1):
         produce(kafka, topic, one_batch([b"value"]), partition=partition)
     parts = [wanted(), wanted(index=1)]
-    (answer,) = fetch(kafka, (topic, parts), max_bytes=size + 10, isolation=1).responses
-    assert [len(part.records or b"") for part in answer.partitions] == [size + 10, 0]
+    (response,) = fetch(kafka, (topic, parts), max_bytes=size + 10, isolation=1).responses
+    assert [len(part.records or b"") for part in response.partitions] == [size + 10, 0]
     # Less than the first batch is nothing, and then there is no word on transactions.
-    (answer,) = fetch(kafka, (topic, parts), max_bytes=size + size // 2, isolation=1).responses
-    assert [len(part.records or b"") for part in answer.partitions] == [size + size // 2, 0]
-    (answer,) = fetch(
+    (response,) = fetch(kafka, (topic, parts), max_bytes=size + size // 2, isolation=1).responses
+    assert [len(part.records or b"") for part in response.partitions] == [size + size // 2, 0]
+    (response,) = fetch(
         kafka, (topic, [wanted(partition_max_bytes=size), wanted(index=1)]), max_bytes=size + 10, isolation=1
     ).responses
-    assert [len(part.records or b"") for part in answer.partitions] == [size, 0]
-    assert [part.aborted_transactions for part in answer.partitions] == [[], None]
+    assert [len(part.records or b"") for part in response.partitions] == [size, 0]
+    assert [part.aborted_transactions for part in response.partitions] == [[], None]
     # A limit of nothing at all is another matter.
-    (answer,) = fetch(kafka, (topic, parts), max_bytes=size, isolation=1).responses
-    assert [part.aborted_transactions for part in answer.partitions] == [[], []]
+    (response,) = fetch(kafka, (topic, parts), max_bytes=size, isolation=1).responses
+    assert [part.aborted_transactions for part in response.partitions] == [[], []]
 
 
-def test_an_answer_ends_with_its_segment(kafka: Cluster, new_topic: Callable[..., str]) -> None:
+def test_a_response_ends_with_its_segment(kafka: Cluster, new_topic: Callable[..., str]) -> None:
     topic = new_topic(kafka, segment_ms="1000")
     size = len(one_batch([b"value"]))
     for time in (TIME, TIME + 60_000, TIME + 60_001):
         produce(kafka, topic, one_batch([b"value"], time=time))
     for offset, batches in ((0, 1), (1, 2), (2, 1)):
-        (answer,) = fetch(kafka, (topic, [wanted(offset)])).responses
-        assert len(answer.partitions[0].records or b"") == batches * size
+        (response,) = fetch(kafka, (topic, [wanted(offset)])).responses
+        assert len(response.partitions[0].records or b"") == batches * size

@@ -13,7 +13,7 @@ from ottla.wire.messages import (
     ListOffsetsRequest,
     ListOffsetsResponse,
 )
-from tests.broker.handlers.asking import TIME, ask, batch, produce
+from tests.broker.handlers.requests import TIME, batch, produce, send
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 NOTHING = (0, -1, -1, -1)
@@ -32,9 +32,9 @@ def offsets(
     """Error, timestamp, offset and leader epoch for each partition that was asked for."""
     topics = [ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=list(wanted))]
     request = ListOffsetsRequest(replica_id=replica, isolation_level=isolation, topics=topics)
-    (answer,) = ask(cluster, request, version, ListOffsetsResponse, node=node).topics
-    assert answer.name == topic
-    return [(part.error_code, part.timestamp, part.offset, part.leader_epoch) for part in answer.partitions]
+    (response,) = send(cluster, request, version, ListOffsetsResponse, node=node).topics
+    assert response.name == topic
+    return [(part.error_code, part.timestamp, part.offset, part.leader_epoch) for part in response.partitions]
 
 
 def at(timestamp: int, partition: int = 0, epoch: int = -1) -> Partition:
@@ -98,7 +98,7 @@ def test_a_negative_time_without_a_meaning_is_refused(kafka: Cluster, topic: str
     assert offsets(kafka, topic, at(-7)) == [(35, -1, -1, -1)]
 
 
-def test_epochs_are_told_since_version_4(kafka: Cluster, topic: str) -> None:
+def test_results_have_epochs_since_version_4(kafka: Cluster, topic: str) -> None:
     assert offsets(kafka, topic, at(LATEST), version=1) == [(0, -1, 6, -1)]
     assert offsets(kafka, topic, at(LATEST), version=4) == [(0, -1, 6, 0)]
 
@@ -106,7 +106,7 @@ def test_epochs_are_told_since_version_4(kafka: Cluster, topic: str) -> None:
 def test_the_earliest_offset_follows_deleted_records(kafka: Cluster, topic: str) -> None:
     part = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=3)
     wanted = DeleteRecordsRequest.DeleteRecordsTopic(name=topic, partitions=[part])
-    ask(kafka, DeleteRecordsRequest(topics=[wanted], timeout_ms=1000), 2, DeleteRecordsResponse)
+    send(kafka, DeleteRecordsRequest(topics=[wanted], timeout_ms=1000), 2, DeleteRecordsResponse)
     assert offsets(kafka, topic, at(EARLIEST)) == [(0, -1, 3, 0)]
     assert offsets(kafka, topic, at(0)) == [(0, TIME + 11, 3, 0)]
 

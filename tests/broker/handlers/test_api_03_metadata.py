@@ -9,7 +9,7 @@ import pytest
 from ottla.broker import Cluster, error
 from ottla.wire import Uuid
 from ottla.wire.messages import MetadataRequest, MetadataResponse
-from tests.broker.handlers.asking import ask, await_fenced, await_topic
+from tests.broker.handlers.requests import await_fenced, await_topic, send
 
 UNKNOWN_ID = Uuid(b"no such topic id")
 Wanted = MetadataRequest.MetadataRequestTopic
@@ -33,12 +33,12 @@ def metadata(
         include_topic_authorized_operations=operations,
         include_cluster_authorized_operations=operations and 8 <= version <= 10,
     )
-    return ask(cluster, request, version, MetadataResponse, node=node)
+    return send(cluster, request, version, MetadataResponse, node=node)
 
 
 def all_topics(cluster: Cluster, version: int) -> list[str | None]:
     request = MetadataRequest(topics=None if version else [])
-    return [topic.name for topic in ask(cluster, request, version, MetadataResponse).topics]
+    return [topic.name for topic in send(cluster, request, version, MetadataResponse).topics]
 
 
 def errors(response: MetadataResponse) -> dict[str | None, int]:
@@ -54,12 +54,12 @@ def own() -> Iterator[Cluster]:
 
 def test_brokers_are_listed_with_their_racks() -> None:
     with Cluster(brokers=2, racks=["north", None]) as cluster:
-        answer = metadata(cluster)
-        addresses = [f"{broker.host}:{broker.port}" for broker in answer.brokers]
+        response = metadata(cluster)
+        addresses = [f"{broker.host}:{broker.port}" for broker in response.brokers]
         assert ",".join(addresses) == cluster.bootstrap
-        assert [(broker.node_id, broker.rack) for broker in answer.brokers] == [(1, "north"), (2, None)]
-        assert answer.cluster_id == cluster.cluster_id
-        assert answer.controller_id == 1
+        assert [(broker.node_id, broker.rack) for broker in response.brokers] == [(1, "north"), (2, None)]
+        assert response.cluster_id == cluster.cluster_id
+        assert response.controller_id == 1
 
 
 def test_null_is_all_topics_and_an_empty_list_is_none(own: Cluster) -> None:
@@ -98,27 +98,27 @@ def test_topics_are_found_by_id(own: Cluster) -> None:
 
 
 def test_an_unknown_id_is_said_to_be_unknown_and_names_count_no_more(own: Cluster) -> None:
-    (answer,) = metadata(own, UNKNOWN_ID, "a").topics
-    assert (answer.error_code, answer.name, answer.topic_id) == (100, None, UNKNOWN_ID)
+    (response,) = metadata(own, UNKNOWN_ID, "a").topics
+    assert (response.error_code, response.name, response.topic_id) == (100, None, UNKNOWN_ID)
 
 
 @pytest.mark.parametrize("version", [10, 11])
 def test_ids_are_refused_where_the_field_was_there_too_early(own: Cluster, version: int) -> None:
     request = MetadataRequest(topics=[Wanted(name="a", topic_id=UNKNOWN_ID), Wanted(name="b")])
-    answer = ask(own, request, version, MetadataResponse)
-    assert errors(answer) == {"a": 42, "b": 42}
-    assert answer.brokers == []
-    assert errors(ask(own, MetadataRequest(topics=[Wanted(name=None)]), version, MetadataResponse)) == {
+    response = send(own, request, version, MetadataResponse)
+    assert errors(response) == {"a": 42, "b": 42}
+    assert response.brokers == []
+    assert errors(send(own, MetadataRequest(topics=[Wanted(name=None)]), version, MetadataResponse)) == {
         "": 42
     }
 
 
 def test_a_topic_without_name_and_id_is_an_error_of_the_server(own: Cluster) -> None:
-    answer = ask(own, MetadataRequest(topics=[Wanted(name=None)]), 13, MetadataResponse)
-    assert (errors(answer), answer.error_code) == ({"": -1}, -1)
+    response = send(own, MetadataRequest(topics=[Wanted(name=None)]), 13, MetadataResponse)
+    assert (errors(response), response.error_code) == ({"": -1}, -1)
 
 
-def test_what_one_may_do_is_told_when_asked(own: Cluster) -> None:
+def test_authorized_operations_are_there_when_requested(own: Cluster) -> None:
     nothing = -(2**31)
     asked = metadata(own, "a", "nope", version=10, operations=True)
     assert [topic.topic_authorized_operations for topic in asked.topics] == [3576, 3576]
@@ -129,7 +129,7 @@ def test_what_one_may_do_is_told_when_asked(own: Cluster) -> None:
     assert metadata(own, "a", version=13, operations=True).topics[0].topic_authorized_operations == 3576
 
 
-def test_a_topic_comes_into_being_when_it_is_asked_for(kafka: Cluster) -> None:
+def test_a_topic_comes_into_being_when_it_is_named(kafka: Cluster) -> None:
     assert errors(metadata(kafka, "by-itself", "b b", create=True)) == {"by-itself": 3, "b b": 17}
     await_topic(kafka, "by-itself")
     (topic,) = metadata(kafka, "by-itself").topics
@@ -159,9 +159,9 @@ def test_a_stopped_node_is_no_broker_and_its_replicas_are_offline() -> None:
     with Cluster(brokers=2, topics={"both": 1}) as cluster:
         cluster.stop_node(2)
         await_fenced(cluster, 2)
-        answer = metadata(cluster, "both")
-        assert [broker.node_id for broker in answer.brokers] == [1]
-        (part,) = answer.topics[0].partitions
+        response = metadata(cluster, "both")
+        assert [broker.node_id for broker in response.brokers] == [1]
+        (part,) = response.topics[0].partitions
         assert (part.error_code, part.leader_id) == (0, 1)
         assert (sorted(part.replica_nodes), part.isr_nodes, part.offline_replicas) == ([1, 2], [1], [2])
         (old,) = metadata(cluster, "both", version=0).topics[0].partitions

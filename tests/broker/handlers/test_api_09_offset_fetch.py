@@ -27,23 +27,23 @@ def coordinator(cluster: Cluster, group: str) -> int:
     """The node that coordinates a group, once there is one."""
     found: list[int] = []
 
-    def ask() -> bool:
+    def send() -> bool:
         with Connection(cluster.bootstrap) as connection:
-            answer = connection.ask(FindCoordinatorRequest(key=group), 3)
-        assert isinstance(answer, FindCoordinatorResponse)
-        found[:] = [answer.node_id]
-        return answer.error_code == 0
+            response = connection.ask(FindCoordinatorRequest(key=group), 3)
+        assert isinstance(response, FindCoordinatorResponse)
+        found[:] = [response.node_id]
+        return response.error_code == 0
 
-    eventually(ask, f"the coordinator of {group}", 10, every=0.02)
+    eventually(send, f"the coordinator of {group}", 10, every=0.02)
     return found[0]
 
 
 def asked(cluster: Cluster, node: int, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
     address = cluster.bootstrap.split(",")[node - 1]
     with Connection(address) as connection:
-        answer = connection.ask(request, version)
-    assert isinstance(answer, OffsetFetchResponse)
-    return answer
+        response = connection.ask(request, version)
+    assert isinstance(response, OffsetFetchResponse)
+    return response
 
 
 @pytest.mark.parametrize("version", range(1, 8))
@@ -51,11 +51,11 @@ def test_one_group_has_committed_nothing(version: int) -> None:
     with Cluster(topics=["orders"]) as cluster:
         node = coordinator(cluster, "g")
         topic = OffsetFetchRequest.OffsetFetchRequestTopic(name="orders", partition_indexes=[0, 7])
-        answer = asked(cluster, node, OffsetFetchRequest(group_id="g", topics=[topic]), version)
-        assert answer.error_code == 0
+        response = asked(cluster, node, OffsetFetchRequest(group_id="g", topics=[topic]), version)
+        assert response.error_code == 0
         assert [
             (part.partition_index, part.committed_offset, part.error_code)
-            for part in answer.topics[0].partitions
+            for part in response.topics[0].partitions
         ] == [(0, -1, 0), (7, -1, 0)]
         if version >= 2:
             assert asked(cluster, node, OffsetFetchRequest(group_id="g", topics=None), version).topics == []
@@ -70,8 +70,8 @@ def test_many_groups_have_committed_nothing(version: int) -> None:
         if version >= 10:
             topics.append(Topics(topic_id=Uuid(b"x" * 16), partition_indexes=[0]))
         groups = [Group(group_id="g", topics=topics), Group(group_id="h", topics=None)]
-        answer = asked(cluster, node, OffsetFetchRequest(groups=groups), version)
-        first, second = answer.groups
+        response = asked(cluster, node, OffsetFetchRequest(groups=groups), version)
+        first, second = response.groups
         codes = [part.error_code for topic in first.topics for part in topic.partitions]
         assert codes == ([0, UNKNOWN_TOPIC_ID] if version >= 10 else [0])
         assert all(part.committed_offset == -1 for topic in first.topics for part in topic.partitions)

@@ -7,7 +7,7 @@ import pytest
 from ottla.broker import Cluster
 from ottla.broker.coordinator.internal_topics import coordinator_partition
 from ottla.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
-from tests.broker.handlers.asking import ask, await_topic
+from tests.broker.handlers.requests import await_topic, send
 
 GROUP, TRANSACTION, SHARE = range(3)
 SHARE_KEY = "group:AAAAAAAAAAAAAAAAAAAAAQ:0"
@@ -17,14 +17,14 @@ def find(
     cluster: Cluster, *keys: str, kind: int = GROUP, version: int = 6, node: int = 1
 ) -> list[FindCoordinatorResponse.Coordinator]:
     request = FindCoordinatorRequest(key_type=kind, coordinator_keys=list(keys))
-    return ask(cluster, request, version, FindCoordinatorResponse, node=node).coordinators
+    return send(cluster, request, version, FindCoordinatorResponse, node=node).coordinators
 
 
 def find_one(cluster: Cluster, key: str, kind: int = GROUP, version: int = 3) -> FindCoordinatorResponse:
-    return ask(cluster, FindCoordinatorRequest(key=key, key_type=kind), version, FindCoordinatorResponse)
+    return send(cluster, FindCoordinatorRequest(key=key, key_type=kind), version, FindCoordinatorResponse)
 
 
-def test_the_internal_topic_comes_with_the_first_question() -> None:
+def test_the_internal_topic_comes_with_the_first_request() -> None:
     with Cluster(brokers=3, config={"offsets.topic.num.partitions": 7}) as cluster:
         (first,) = find(cluster, "group")
         assert (first.error_code, first.node_id, first.host, first.port) == (15, -1, "", -1)
@@ -61,11 +61,11 @@ def test_one_key_is_found_in_the_old_form(kafka: Cluster, version: int) -> None:
     assert found.error_message == ("NONE" if version else "")
 
 
-def test_an_old_client_is_told_in_words_that_nobody_coordinates_yet() -> None:
+def test_an_old_client_gets_a_message_that_there_is_no_coordinator_yet() -> None:
     with Cluster() as cluster:
-        answer = find_one(cluster, "a")
-        assert (answer.error_code, answer.node_id, answer.port) == (15, -1, -1)
-        assert answer.error_message == "The coordinator is not available."
+        response = find_one(cluster, "a")
+        assert (response.error_code, response.node_id, response.port) == (15, -1, -1)
+        assert response.error_message == "The coordinator is not available."
 
 
 def test_share_partitions_have_coordinators_since_version_6(kafka: Cluster) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.broker import Cluster
 from ottla.wire.messages import ApiVersionsRequest, ApiVersionsResponse
-from tests.broker.handlers.asking import ask, connect
+from tests.broker.handlers.requests import connect, send
 
 
 def versions(
@@ -15,18 +15,18 @@ def versions(
     request = ApiVersionsRequest()
     if version >= 3:
         request = ApiVersionsRequest(client_software_name=name, client_software_version=software)
-    return ask(cluster, request, version, ApiVersionsResponse)
+    return send(cluster, request, version, ApiVersionsResponse)
 
 
-def served(answer: ApiVersionsResponse) -> dict[int, tuple[int, int]]:
-    return {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+def served(response: ApiVersionsResponse) -> dict[int, tuple[int, int]]:
+    return {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
 
 
 @pytest.mark.parametrize("version", range(5))
 def test_every_version_lists_the_apis_by_key(kafka: Cluster, version: int) -> None:
-    answer = versions(kafka, version)
-    assert answer.error_code == 0
-    assert [api.api_key for api in answer.api_keys] == sorted(served(answer))
+    response = versions(kafka, version)
+    assert response.error_code == 0
+    assert [api.api_key for api in response.api_keys] == sorted(served(response))
 
 
 def test_the_versions_are_those_of_a_broker_of_apache_kafka() -> None:
@@ -63,19 +63,19 @@ def test_what_has_no_handler_is_not_listed() -> None:
 
 @pytest.mark.parametrize("bad", ["", "-a", "a b", "a/", "ä"])
 def test_software_of_no_proper_name_or_version_is_refused(kafka: Cluster, bad: str) -> None:
-    for answer in (versions(kafka, 3, name=bad), versions(kafka, 4, software=bad)):
-        assert answer.error_code == 42
-        assert answer.api_keys == []
+    for response in (versions(kafka, 3, name=bad), versions(kafka, 4, software=bad)):
+        assert response.error_code == 42
+        assert response.api_keys == []
 
 
 def test_an_unknown_version_is_answered_in_version_0(kafka: Cluster) -> None:
     body = bytes.fromhex("0012 0063 00000007 ffff 00".replace(" ", ""))
     with connect(kafka) as connection:
-        answer = connection.exchange(len(body).to_bytes(4) + body)
-    assert answer == bytes.fromhex("00000007 0023 00000001 0012 0000 0004".replace(" ", ""))
+        response = connection.exchange(len(body).to_bytes(4) + body)
+    assert response == bytes.fromhex("00000007 0023 00000001 0012 0000 0004".replace(" ", ""))
 
 
-def test_features_that_may_be_off_are_told_since_version_4(kafka: Cluster) -> None:
+def test_features_that_may_be_off_are_listed_since_version_4(kafka: Cluster) -> None:
     old = {feature.name: feature.min_version for feature in versions(kafka, 3).supported_features}
     new = {feature.name: feature.max_version for feature in versions(kafka, 4).supported_features}
     assert all(minimum > 0 for minimum in old.values())
@@ -83,7 +83,7 @@ def test_features_that_may_be_off_are_told_since_version_4(kafka: Cluster) -> No
 
 
 def test_the_cluster_runs_at_the_highest_level_of_each_feature(kafka: Cluster) -> None:
-    answer = versions(kafka)
-    assert answer.finalized_features_epoch >= 0
-    finalized = {feature.name: feature.max_version_level for feature in answer.finalized_features}
-    assert finalized == {feature.name: feature.max_version for feature in answer.supported_features}
+    response = versions(kafka)
+    assert response.finalized_features_epoch >= 0
+    finalized = {feature.name: feature.max_version_level for feature in response.finalized_features}
+    assert finalized == {feature.name: feature.max_version for feature in response.supported_features}

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.broker import Cluster, error
 from ottla.wire.messages import DeleteRecordsRequest, DeleteRecordsResponse
-from tests.broker.handlers.asking import ask, batch, produce
+from tests.broker.handlers.requests import batch, produce, send
 
 Partition = DeleteRecordsRequest.DeleteRecordsPartition
 
@@ -20,9 +20,9 @@ def delete(
     wanted = [Partition(partition_index=index, offset=offset) for index, offset in offsets]
     topics = [DeleteRecordsRequest.DeleteRecordsTopic(name=topic, partitions=wanted)]
     request = DeleteRecordsRequest(topics=topics, timeout_ms=1000)
-    (answer,) = ask(cluster, request, version, DeleteRecordsResponse, node=node).topics
-    assert answer.name == topic
-    return [(part.partition_index, part.error_code, part.low_watermark) for part in answer.partitions]
+    (response,) = send(cluster, request, version, DeleteRecordsResponse, node=node).topics
+    assert response.name == topic
+    return [(part.partition_index, part.error_code, part.low_watermark) for part in response.partitions]
 
 
 @pytest.fixture
@@ -92,8 +92,8 @@ def test_a_topic_without_partitions_is_not_answered(kafka: Cluster, topic: str) 
     named = [
         DeleteRecordsRequest.DeleteRecordsTopic(name=name, partitions=[]) for name in (topic, "nope", topic)
     ]
-    answer = ask(kafka, DeleteRecordsRequest(topics=named, timeout_ms=5_000), 2, DeleteRecordsResponse)
-    assert answer.topics == []
+    response = send(kafka, DeleteRecordsRequest(topics=named, timeout_ms=5_000), 2, DeleteRecordsResponse)
+    assert response.topics == []
 
 
 def test_a_topic_without_a_cleanup_policy_may_lose_records_on_demand(

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.broker import Cluster
 from ottla.wire.messages import InitProducerIdRequest, InitProducerIdResponse
-from tests.broker.handlers.asking import ask
+from tests.broker.handlers.requests import send
 
 
 def init(
@@ -24,8 +24,8 @@ def init(
         producer_id=producer[0],
         producer_epoch=producer[1],
     )
-    answer = ask(cluster, request, version, InitProducerIdResponse, node=node)
-    return answer.error_code, answer.producer_id, answer.producer_epoch
+    response = send(cluster, request, version, InitProducerIdResponse, node=node)
+    return response.error_code, response.producer_id, response.producer_epoch
 
 
 @pytest.mark.parametrize("version", range(6))
@@ -40,7 +40,7 @@ def test_no_two_producers_of_a_cluster_have_one_id(kafka3: Cluster) -> None:
     assert len(set(given)) == 6
 
 
-def test_whoever_had_an_id_gets_another(kafka: Cluster) -> None:
+def test_a_producer_that_had_an_id_gets_another(kafka: Cluster) -> None:
     _, first, _ = init(kafka)
     error, second, epoch = init(kafka, producer=(first, 3))
     assert (error, epoch) == (0, 0)

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.broker import Cluster
 from ottla.wire.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
-from tests.broker.handlers.asking import ask, batch, produce
+from tests.broker.handlers.requests import batch, produce, send
 
 Partition = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
 
@@ -28,9 +28,9 @@ def end_of(
     topics = [OffsetForLeaderEpochRequest.OffsetForLeaderTopic(topic=topic, partitions=[wanted])]
     request = OffsetForLeaderEpochRequest(replica_id=-1 if version >= 3 else -2, topics=topics)
     where = cluster.leader(topic) if node is None else node
-    (answer,) = ask(cluster, request, version, OffsetForLeaderEpochResponse, node=where).topics
-    (end,) = answer.partitions
-    assert (answer.topic, end.partition) == (topic, partition)
+    (response,) = send(cluster, request, version, OffsetForLeaderEpochResponse, node=where).topics
+    (end,) = response.partitions
+    assert (response.topic, end.partition) == (topic, partition)
     return end.error_code, end.leader_epoch, end.end_offset
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.broker import Cluster
 from ottla.wire.messages import DescribeConfigsRequest, DescribeConfigsResponse
-from tests.broker.handlers.asking import ask
+from tests.broker.handlers.requests import send
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = (2, 4, 8, 16, 32)
 Result = DescribeConfigsResponse.DescribeConfigsResult
@@ -26,7 +26,7 @@ def describe(
         ],
         include_synonyms=True,
     )
-    results = ask(cluster, request, version, DescribeConfigsResponse).results
+    results = send(cluster, request, version, DescribeConfigsResponse).results
     assert [(result.resource_type, result.resource_name) for result in results] == list(resources)
     return results
 
@@ -47,7 +47,7 @@ def test_a_topic_has_what_was_set_and_the_defaults_for_the_rest(
     assert found["cleanup.policy"] == ("delete", 5)
 
 
-def test_only_the_keys_asked_for_are_described(kafka: Cluster, new_topic: Callable[..., str]) -> None:
+def test_only_the_keys_that_are_named_are_described(kafka: Cluster, new_topic: Callable[..., str]) -> None:
     (result,) = describe(kafka, (TOPIC, new_topic(kafka)), keys=["retention.ms", "nope"])
     assert list(values(result)) == ["retention.ms"]
 
@@ -62,7 +62,7 @@ def test_topics_that_are_not_there_have_errors_of_their_own(
     assert good.error_code == 0
 
 
-def test_a_broker_describes_itself_and_nobody_else(kafka: Cluster) -> None:
+def test_a_broker_describes_itself_and_no_other(kafka: Cluster) -> None:
     itself, other, nobody = describe(kafka, (BROKER, "1"), (BROKER, "2"), (BROKER, "x"))
     assert values(itself)["broker.id"][0] == "1"
     assert (other.error_code, other.error_message) == (
@@ -90,9 +90,7 @@ def test_groups_and_client_metrics_have_configs_whether_or_not_they_exist(kafka:
     assert (nameless.error_code, nameless.error_message) == (42, "Group name must not be empty")
 
 
-def test_a_kind_that_nobody_knows_refuses_the_whole_request(
-    kafka: Cluster, new_topic: Callable[..., str]
-) -> None:
+def test_an_unknown_kind_refuses_the_whole_request(kafka: Cluster, new_topic: Callable[..., str]) -> None:
     results = describe(kafka, (99, "x"), (TOPIC, new_topic(kafka)))
     assert [(result.error_code, result.configs) for result in results] == [(42, []), (42, [])]
     assert (results[0].error_message or "").startswith("This most likely occurs because")

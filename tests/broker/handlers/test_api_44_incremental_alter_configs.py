@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs and AlterConfigs: results come in the order of the request, whoever found them out."""
+"""IncrementalAlterConfigs: results of the broker and of the controller come in the order of the request."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from collections.abc import Callable
 
 from ottla.broker import Cluster
 from ottla.wire.messages import (
-    AlterConfigsRequest,
-    AlterConfigsResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from tests.broker.handlers.asking import ask
+from tests.broker.handlers.requests import send
 
 UNKNOWN_TOPIC, INVALID_CONFIG, INVALID_REQUEST = 3, 40, 42
 TOPIC, BROKER, LOGGER = 2, 4, 8
@@ -38,20 +36,9 @@ def test_results_of_broker_and_controller_come_in_the_order_of_the_request(
         )
         for kind, name, config, value, _ in wanted
     ]
-    answer = ask(kafka, request(resources=resources, validate_only=True), 1, IncrementalAlterConfigsResponse)
-    assert [(each.resource_type, each.resource_name, each.error_code) for each in answer.responses] == [
+    response = send(
+        kafka, request(resources=resources, validate_only=True), 1, IncrementalAlterConfigsResponse
+    )
+    assert [(each.resource_type, each.resource_name, each.error_code) for each in response.responses] == [
         (kind, name, code) for kind, name, _, _, code in wanted
     ]
-
-
-def test_results_of_whole_changes_come_in_the_order_of_the_request(
-    kafka: Cluster, new_topic: Callable[..., str]
-) -> None:
-    wanted = [(TOPIC, "nope", UNKNOWN_TOPIC), (BROKER, "9", INVALID_REQUEST), (TOPIC, new_topic(kafka), 0)]
-    resources = [
-        AlterConfigsRequest.AlterConfigsResource(resource_type=kind, resource_name=name)
-        for kind, name, _ in wanted
-    ]
-    request = AlterConfigsRequest(resources=resources, validate_only=True)
-    answer = ask(kafka, request, 2, AlterConfigsResponse)
-    assert [(each.resource_type, each.resource_name, each.error_code) for each in answer.responses] == wanted

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ottla.broker import Cluster
 from ottla.wire.messages import DescribeProducersRequest, DescribeProducersResponse
-from tests.broker.handlers.asking import TIME, ask, batch, produce
+from tests.broker.handlers.requests import TIME, batch, produce, send
 from tests.broker.worlds import World, in_simulation
 
 
@@ -15,10 +15,10 @@ def describe(
 ) -> list[DescribeProducersResponse.PartitionResponse]:
     wanted = DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=list(partitions))
     request = DescribeProducersRequest(topics=[wanted])
-    (answer,) = ask(cluster, request, 0, DescribeProducersResponse, node=node).topics
-    assert answer.name == topic
-    assert [part.partition_index for part in answer.partitions] == list(partitions)
-    return answer.partitions
+    (response,) = send(cluster, request, 0, DescribeProducersResponse, node=node).topics
+    assert response.name == topic
+    assert [part.partition_index for part in response.partitions] == list(partitions)
+    return response.partitions
 
 
 def test_a_producer_is_remembered_with_its_last_batch(kafka: Cluster, new_topic: Callable[..., str]) -> None:
@@ -64,8 +64,8 @@ def test_a_producer_is_forgotten_when_its_id_is_looked_for_and_has_expired() -> 
             async def remembered() -> list[int]:
                 wanted = DescribeProducersRequest.TopicRequest(name="orders", partition_indexes=[0])
                 request = DescribeProducersRequest(topics=[wanted])
-                answer = await client.ask(request, 0, DescribeProducersResponse)
-                return [state.producer_id for state in answer.topics[0].partitions[0].active_producers]
+                response = await client.ask(request, 0, DescribeProducersResponse)
+                return [state.producer_id for state in response.topics[0].partitions[0].active_producers]
 
             for producer, age in ((1, 0), (2, 55_000), (3, 61_000)):
                 records = batch([b"v"], time=now - age, producer=(producer, 0, 0))

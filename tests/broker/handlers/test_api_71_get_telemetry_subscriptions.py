@@ -1,39 +1,43 @@
-"""GetTelemetrySubscriptions: ids, subscriptions, and how often one may ask."""
+"""GetTelemetrySubscriptions: ids, subscriptions, and how often one may request them."""
 
 from __future__ import annotations
 
 from ottla.broker import Cluster
 from ottla.wire import ZERO_UUID, Uuid
 from ottla.wire.messages import GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse
-from tests.broker.handlers.asking import connect
+from tests.broker.handlers.requests import connect
 from tests.interop.plain import Connection
 
 
 def subscription(connection: Connection, instance: Uuid = ZERO_UUID) -> GetTelemetrySubscriptionsResponse:
-    answer = connection.ask(GetTelemetrySubscriptionsRequest(client_instance_id=instance), 0)
-    assert isinstance(answer, GetTelemetrySubscriptionsResponse)
-    return answer
+    response = connection.ask(GetTelemetrySubscriptionsRequest(client_instance_id=instance), 0)
+    assert isinstance(response, GetTelemetrySubscriptionsResponse)
+    return response
 
 
-def test_nothing_is_asked_for_by_default() -> None:
+def test_no_metric_is_requested_by_default() -> None:
     with Cluster(config={"telemetry.max.bytes": 5000}) as cluster, connect(cluster) as connection:
-        answer = subscription(connection)
-        assert (answer.error_code, answer.requested_metrics, answer.push_interval_ms) == (0, [], 300_000)
-        assert (answer.telemetry_max_bytes, answer.delta_temporality) == (5000, True)
-        assert answer.accepted_compression_types == [4, 3, 1, 2]
-        assert answer.client_instance_id != ZERO_UUID
+        response = subscription(connection)
+        assert (response.error_code, response.requested_metrics, response.push_interval_ms) == (
+            0,
+            [],
+            300_000,
+        )
+        assert (response.telemetry_max_bytes, response.delta_temporality) == (5000, True)
+        assert response.accepted_compression_types == [4, 3, 1, 2]
+        assert response.client_instance_id != ZERO_UUID
 
 
-def test_a_client_that_asks_too_often_is_held_back_until_its_time_has_come() -> None:
+def test_a_client_that_sends_it_too_often_is_held_back_until_its_time_has_come() -> None:
     with Cluster() as cluster, connect(cluster) as connection:
         instance = subscription(connection).client_instance_id
         assert subscription(connection, instance).error_code == 89
         cluster.clock.advance(300)
-        answer = subscription(connection, instance)
-        assert (answer.error_code, answer.client_instance_id) == (0, instance)
+        response = subscription(connection, instance)
+        assert (response.error_code, response.client_instance_id) == (0, instance)
 
 
-def test_a_new_subscription_is_told_at_once() -> None:
+def test_a_new_subscription_is_given_at_once() -> None:
     with Cluster() as cluster, connect(cluster) as connection:
         first = subscription(connection)
         cluster.telemetry.subscribe("org.apache.kafka.producer.", interval_ms=1000)
@@ -43,7 +47,7 @@ def test_a_new_subscription_is_told_at_once() -> None:
         assert second.subscription_id != first.subscription_id
 
 
-def test_a_client_that_comes_back_may_ask_at_once() -> None:
+def test_a_client_that_comes_back_may_send_it_at_once() -> None:
     with Cluster() as cluster:
         with connect(cluster) as connection:
             instance = subscription(connection).client_instance_id

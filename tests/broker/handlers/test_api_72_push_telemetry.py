@@ -11,7 +11,7 @@ from ottla.broker import Cluster
 from ottla.wire import ZERO_UUID, Uuid
 from ottla.wire.compression import Compression, compress
 from ottla.wire.messages import PushTelemetryRequest, PushTelemetryResponse
-from tests.broker.handlers.asking import connect
+from tests.broker.handlers.requests import connect
 from tests.broker.handlers.test_api_71_get_telemetry_subscriptions import subscription
 from tests.interop.plain import Connection
 
@@ -44,9 +44,9 @@ class Client:
             compression_type=codec,
             metrics=metrics,
         )
-        answer = self.connection.ask(request, 0)
-        assert isinstance(answer, PushTelemetryResponse)
-        return answer.error_code
+        response = self.connection.ask(request, 0)
+        assert isinstance(response, PushTelemetryResponse)
+        return response.error_code
 
 
 @pytest.fixture
@@ -86,14 +86,16 @@ def test_the_last_push_may_come_at_any_time_and_is_the_last(client: Client) -> N
     assert [push.terminating for push in client.cluster.telemetry.pushes] == [False, True]
 
 
-def test_a_push_for_another_subscription_is_refused_and_the_client_may_ask_anew(client: Client) -> None:
+def test_a_push_for_another_subscription_is_refused_and_the_client_may_request_its_own_anew(
+    client: Client,
+) -> None:
     assert client.push(subscription_id=client.subscription_id + 1) == 117
     assert subscription(client.connection, client.instance).error_code == 0
     client.cluster.telemetry.subscribe("org.apache.kafka.consumer.", interval_ms=1000)
     assert client.push() == 117
 
 
-def test_nobody_has_a_reserved_instance_id(client: Client) -> None:
+def test_no_client_has_a_reserved_instance_id(client: Client) -> None:
     assert client.push(instance=ZERO_UUID) == 42
     assert client.push(instance=Uuid(bytes(15) + b"\x01")) == 42
 

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.broker import Cluster, error
 from ottla.wire.messages import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
-from tests.broker.handlers.asking import ask
+from tests.broker.handlers.requests import send
 
 Page = tuple[list[tuple[str | None, int, list[int]]], tuple[str, int] | None]
 
@@ -33,12 +33,12 @@ def request(
 
 def page(cluster: Cluster, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None) -> Page:
     """Topics with their errors and partitions, and where the next page begins."""
-    answer = ask(cluster, request(*names, limit=limit, cursor=cursor), 0, DescribeTopicPartitionsResponse)
+    response = send(cluster, request(*names, limit=limit, cursor=cursor), 0, DescribeTopicPartitionsResponse)
     topics = [
         (topic.name, topic.error_code, [part.partition_index for part in topic.partitions])
-        for topic in answer.topics
+        for topic in response.topics
     ]
-    following = answer.next_cursor
+    following = response.next_cursor
     return topics, None if following is None else (following.topic_name, following.partition_index)
 
 
@@ -47,8 +47,8 @@ def test_all_topics_come_sorted(own: Cluster) -> None:
 
 
 def test_a_partition_is_described_with_its_replicas(own: Cluster) -> None:
-    answer = ask(own, request("a"), 0, DescribeTopicPartitionsResponse)
-    (topic,) = answer.topics
+    response = send(own, request("a"), 0, DescribeTopicPartitionsResponse)
+    (topic,) = response.topics
     (part,) = topic.partitions
     assert (part.error_code, part.leader_id, part.leader_epoch) == (0, own.leader("a"), 0)
     assert sorted(part.replica_nodes) == sorted(part.isr_nodes) == [1, 2]

@@ -11,7 +11,7 @@ import pytest
 
 from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.broker.server import dispatch
-from ottla.broker.server.dispatch import Call
+from ottla.broker.server.call import Call
 from ottla.broker.server.faults import delay, drop, error, never
 from ottla.errors import (
     ConnectionLostError,
@@ -33,34 +33,7 @@ def values(cluster: AsyncCluster, topic: str = "orders") -> list[bytes | None]:
     return [record.value for record in cluster.dump(topic)]
 
 
-def test_a_long_poll_ends_when_records_come_and_holds_up_nobody_else(run: Run) -> None:
-    async def body(world: World) -> None:
-        async with world.cluster(topics=["orders"]) as cluster:
-            reader, writer = await world.client(cluster), await world.client(cluster)
-            polling = asyncio.ensure_future(reader.fetch("orders", max_wait=60_000))
-            await cluster.wait_for(lambda: cluster.node(1).dispatcher.in_work == 1)
-            await writer.produce("orders", batch(b"1"))
-            found = await polling
-            assert found.high_watermark == 1
-            assert found.records
-
-    run(body)
-
-
-def test_a_long_poll_ends_with_its_time(run: Run) -> None:
-    async def body(world: World) -> None:
-        async with world.cluster(topics=["orders"]) as cluster:
-            client = await world.client(cluster)
-            polling = asyncio.ensure_future(client.fetch("orders", max_wait=60_000))
-            await cluster.wait_for(lambda: cluster.node(1).dispatcher.in_work == 1)
-            cluster.clock.advance(61)
-            found = await polling
-            assert (found.error_code, bytes(found.records or b"")) == (0, b"")
-
-    run(body)
-
-
-def test_answers_of_one_connection_keep_their_order(run: Run) -> None:
+def test_responses_of_one_connection_keep_their_order(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(topics=["orders"]) as cluster:
             client = await world.client(cluster)
@@ -88,7 +61,7 @@ def test_a_paused_node_answers_nothing_until_it_goes_on(run: Run) -> None:
                 asyncio.ensure_future(each.ask(ApiVersionsRequest(), 0, ApiVersionsResponse))
                 for each in (client, other, client)
             ]
-            await cluster.wait_for(lambda: cluster.node(1).dispatcher.in_work >= 2)
+            await cluster.wait_for(lambda: cluster.node(1).dispatcher.pending_requests >= 2)
             assert not any(each.done() for each in asked)
             cluster.resume_node(1)
             assert all([(await each).error_code == 0 for each in asked])
@@ -169,25 +142,7 @@ def test_a_delay_is_by_the_clock_and_never_is_never(run: Run) -> None:
     run(body)
 
 
-def test_an_older_kafka_can_be_played(run: Run) -> None:
-    async def body(world: World) -> None:
-        async with world.cluster(max_versions="2.8") as cluster:
-            client = await world.client(cluster)
-            answer = await client.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
-            highest = {api.api_key: api.max_version for api in answer.api_keys}
-            assert (highest[0], highest[1], highest[3]) == (9, 12, 11)
-            assert 75 not in highest
-        async with world.cluster(max_versions={"Fetch": 11, "DescribeCluster": -1}) as cluster:
-            client = await world.client(cluster)
-            answer = await client.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
-            highest = {api.api_key: api.max_version for api in answer.api_keys}
-            assert highest[1] == 11
-            assert 60 not in highest
-
-    run(body)
-
-
-def test_an_answer_with_too_long_a_message_is_an_error_like_others(run: Run) -> None:
+def test_a_response_with_too_long_a_message_is_an_error_like_others(run: Run) -> None:
     """A value of 32 kB makes a sentence about it that no answer has room for."""
 
     def asked(kind: int, name: str, config: str) -> IncrementalAlterConfigsRequest:
@@ -217,15 +172,17 @@ def test_a_request_that_is_given_up_before_it_began_leaves_no_trace(run: Run) ->
             dispatcher = cluster.node(1).dispatcher
             served = dispatcher._work
 
-            def served_and_lost(call: Call, work: Any, answer: Any = None) -> None:
-                served(call, work, answer)
+            def served_and_lost(call: Call, work: Any, pending: Any = None) -> None:
+                served(call, work, pending)
                 call.connection.abort()
                 dispatcher.lost(call.connection)
 
             dispatcher._work = served_and_lost  # type: ignore[method-assign]
             with pytest.raises(ConnectionLostError):
-                await client.fetch("orders", max_wait=1000)
+                await client.fetch("orders", max_wait=60_000)
             gc.collect()
+            assert dispatcher.pending_requests == 0
+            assert len(cluster.node(1).replicas.purgatory) == 0
 
     run(body)
 
@@ -266,7 +223,9 @@ def test_a_bug_outside_of_handlers_costs_one_connection_and_is_said(
                     asked.insert(0, broken.fetch("orders", max_wait=500))
                 asking = [asyncio.ensure_future(question) for question in asked]
                 if queued:
-                    await cluster.wait_for(lambda: cluster.node(1).dispatcher.in_work == 1, "the long poll")
+                    await cluster.wait_for(
+                        lambda: cluster.node(1).dispatcher.pending_requests == 1, "the long poll"
+                    )
                     cluster.clock.advance(1)
                 with pytest.raises(ConnectionLostError):
                     await asking[-1]

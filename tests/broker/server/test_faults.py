@@ -48,7 +48,7 @@ def test_every_field_of_a_rule_narrows_it(rule: dict[str, object], hit: bool) ->
     assert struck(faults) is hit
 
 
-def test_the_partitions_that_a_rule_is_about_are_told() -> None:
+def test_a_strike_names_the_partitions_that_its_rule_is_about() -> None:
     faults = Faults()
     faults.add(topic="orders", partition=1, action=error("NOT_LEADER_OR_FOLLOWER"))
     found = faults.strike("before_append", "Produce", 1, None, ORDERS)
@@ -95,7 +95,7 @@ def test_mistakes_in_a_rule_are_named() -> None:
             delay(seconds)
 
 
-def test_whoever_waits_is_told_when_a_rule_has_struck() -> None:
+def test_a_wait_for_a_rule_ends_when_it_has_struck() -> None:
     async def main() -> None:
         faults = Faults()
         fault = faults.add("Produce")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from ottla.broker.server.fetch_sessions import FetchSessions, Wanted
+from ottla.broker.server.fetch_sessions import FetchSessions, SessionPartition
 from ottla.wire import Uuid
 from ottla.wire.messages import FetchRequest, FetchResponse
 
@@ -24,8 +24,8 @@ def request(session_id: int, epoch: int, *partitions: int, offset: int = 0) -> F
 
 
 def results(
-    wanted: list[Wanted], records: bytes = b"", watermark: int = 10
-) -> list[tuple[Wanted, PartitionData]]:
+    wanted: list[SessionPartition], records: bytes = b"", watermark: int = 10
+) -> list[tuple[SessionPartition, PartitionData]]:
     return [
         (each, PartitionData(partition_index=each.partition, high_watermark=watermark, records=records))
         for each in wanted
@@ -38,28 +38,28 @@ def mentioned(response: FetchResponse) -> list[int]:
 
 def opened(sessions: FetchSessions, *partitions: int, version: int = 12) -> int:
     context = sessions.open(request(0, 0, *partitions), version, names, 0.0)
-    return context.answer(results(context.wanted)).session_id
+    return context.respond(results(context.wanted)).session_id
 
 
 def test_without_a_session_everything_is_answered_and_nothing_remembered() -> None:
     sessions = FetchSessions(Random(1))
     context = sessions.open(request(0, -1, 0, 1), 12, names, 0.0)
-    assert mentioned(context.answer(results(context.wanted))) == [0, 1]
-    assert context.answer([]).session_id == 0
+    assert mentioned(context.respond(results(context.wanted))) == [0, 1]
+    assert context.respond([]).session_id == 0
     assert len(sessions) == 0
 
 
-def test_an_incremental_answer_mentions_only_what_changed() -> None:
+def test_an_incremental_response_mentions_only_what_changed() -> None:
     sessions = FetchSessions(Random(1))
     session = opened(sessions, 0, 1)
     assert session > 0
     context = sessions.open(request(session, 1), 12, names, 0.0)
     assert [each.partition for each in context.wanted] == [0, 1]
-    assert mentioned(context.answer(results(context.wanted))) == []
+    assert mentioned(context.respond(results(context.wanted))) == []
     context = sessions.open(request(session, 2), 12, names, 0.0)
     first, second = results(context.wanted)
     second[1].high_watermark = 11
-    assert mentioned(context.answer([first, second])) == [1]
+    assert mentioned(context.respond([first, second])) == [1]
 
 
 def test_an_error_is_mentioned_and_so_is_its_end() -> None:
@@ -72,7 +72,7 @@ def test_an_error_is_mentioned_and_so_is_its_end() -> None:
         answer.error_code = code
         if code:
             answer.high_watermark = -1
-        answers.append(mentioned(context.answer([(wanted, answer)])))
+        answers.append(mentioned(context.respond([(wanted, answer)])))
     assert answers == [[0], [0], [0], []]
 
 
@@ -91,7 +91,7 @@ def test_a_session_that_is_emptied_ends() -> None:
     forget = request(session, 1)
     forget.forgotten_topics_data = [FetchRequest.ForgottenTopic(topic="orders", partitions=[0])]
     context = sessions.open(forget, 12, names, 0.0)
-    assert context.answer([]).session_id == 0
+    assert context.respond([]).session_id == 0
     assert len(sessions) == 0
 
 
@@ -99,9 +99,9 @@ def test_an_unknown_session_and_a_wrong_epoch_are_refused() -> None:
     sessions = FetchSessions(Random(1))
     session = opened(sessions, 0)
     unknown = sessions.open(request(session + 1, 1), 12, names, 0.0)
-    assert unknown.answer([]).error_code == NOT_FOUND
-    assert sessions.open(request(session, 5), 12, names, 0.0).answer([]).error_code == WRONG_EPOCH
-    assert sessions.open(request(session, 1), 13, names, 0.0).answer([]).error_code == TOPIC_ID_ERROR
+    assert unknown.respond([]).error_code == NOT_FOUND
+    assert sessions.open(request(session, 5), 12, names, 0.0).respond([]).error_code == WRONG_EPOCH
+    assert sessions.open(request(session, 1), 13, names, 0.0).respond([]).error_code == TOPIC_ID_ERROR
     assert sessions.open(request(session, 1), 12, names, 0.0).error is None
 
 
@@ -131,7 +131,7 @@ def test_partitions_with_data_go_behind_the_others() -> None:
     context = sessions.open(request(session, 1), 12, names, 0.0)
     found = results(context.wanted)
     found[0][1].records = b"data"
-    context.answer(found)
+    context.respond(found)
     again = sessions.open(request(session, 2), 12, names, 0.0)
     assert [each.partition for each in again.wanted] == [1, 2, 0]
 
@@ -151,7 +151,7 @@ def test_topics_are_known_by_id_since_version_13() -> None:
     sessions = FetchSessions(Random(1))
     context = sessions.open(request(0, 0, 0), 13, lambda _: None, 0.0)
     assert [each.topic for each in context.wanted] == [None]
-    session = context.answer(results(context.wanted)).session_id
+    session = context.respond(results(context.wanted)).session_id
     come = sessions.open(request(session, 1), 13, names, 0.0)
     assert [each.topic for each in come.wanted] == ["orders"]
     # As in Kafka, which goes on asking for the name that the topic had.

@@ -5,7 +5,7 @@
         await cluster.move_leader("orders", 0, 2)
         await cluster.stop_node(1)
 
-Nodes are numbered from 1. All of them, and the controller, run on the loop of whoever starts the cluster; `Cluster`
+Nodes are numbered from 1. All of them, and the controller, run on the loop that the cluster is started on; `Cluster`
 (blocking.py) is the same with a loop and a thread of its own. Topics get min(3, brokers) replicas unless something
 else is said, so that every partition survives the loss of a node.
 """
@@ -21,9 +21,10 @@ from types import TracebackType
 from typing import Final, Self
 
 from ottla.broker.cluster import seeding
-from ottla.broker.cluster.node import Node, NodeFailedError, NodeOptions, log_directory
+from ottla.broker.cluster.node import Node, NodeFailedError, NodeOptions
 from ottla.broker.cluster.releases import max_versions_of
 from ottla.broker.cluster.seeding import Seed
+from ottla.broker.cluster.telemetry import ClusterTelemetry
 from ottla.broker.configs import BrokerConfigs, TopicConfigs, log_config
 from ottla.broker.configs.broker import to_static_text
 from ottla.broker.controller.configs import ControllerRules
@@ -33,8 +34,8 @@ from ottla.broker.log.volume import Volume
 from ottla.broker.metadata.features import SUPPORTED
 from ottla.broker.metadata.records import NO_LEADER
 from ottla.broker.replication.partition import Partition
+from ottla.broker.replication.replica_manager import log_directory
 from ottla.broker.server.faults import Faults
-from ottla.broker.telemetry import Telemetry
 from ottla.errors import BrokerError, raise_for_code
 from ottla.runtime import MovableClock, Runtime, SystemRuntime
 from ottla.wire import Uuid
@@ -54,6 +55,7 @@ HOST: Final = "127.0.0.1"
 _CONTROLLER_HOST: Final = "controller"
 _POLL: Final = 0.005
 _HIGHEST_PORT: Final = 65535
+_ACKS_LEADER: Final = 1
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class AsyncCluster:
 
         `topics` are names, with one partition each, or names with a number of partitions or a `TopicSpec`. `config`
         are broker configs by Kafka's names, checked at once. `racks` has the rack of each broker. `host` is where
-        they listen, and what clients are told to connect to. `ports` are fixed ports, one per broker; free ones are
+        they listen, and what clients connect to. `ports` are fixed ports, one per broker; free ones are
         chosen without. `max_versions` plays an older Kafka: a release ("2.8") or a version per API
         ({"Fetch": 11}). `runtime` is for simulations; every node is a machine of its own there.
         """
@@ -129,7 +131,7 @@ class AsyncCluster:
         }
         self._configs = BrokerConfigs(self._config, node_id=0)
         self.faults = Faults()
-        self.telemetry = Telemetry()
+        self.telemetry = ClusterTelemetry()
         self.nodes: dict[int, Node] = {}
         """The nodes that run, by id."""
         self._stopping: dict[int, Node] = {}
@@ -295,8 +297,8 @@ class AsyncCluster:
             raise ValueError(f"node {node_id} does not exist")
         del self._options[node_id]
         decision = self.controller.state.unregister_broker(UnregisterBrokerRequest(broker_id=node_id))
-        answer: UnregisterBrokerResponse = await self.controller.carry_out(decision)
-        raise_for_code(answer.error_code, answer.error_message, broker=node_id)
+        response: UnregisterBrokerResponse = await self.controller.carry_out(decision)
+        raise_for_code(response.error_code, response.error_message, broker=node_id)
 
     def cut_controller(self, node_id: int) -> None:
         """Cuts the link between a node and the controller, until `heal_controller`."""
@@ -334,11 +336,11 @@ class AsyncCluster:
         self.controller  # noqa: B018  says why it cannot decide anything any more
         node = self._any_node()
         try:
-            answer = await node.link.create_topics(wanted)
+            response = await node.link.create_topics(wanted)
         except BrokerError:
             node.check_alive()
             raise
-        for topic in answer.topics:
+        for topic in response.topics:
             raise_for_code(topic.error_code, topic.error_message, topic=topic.name)
 
     async def delete_topic(self, name: str) -> None:
@@ -346,8 +348,8 @@ class AsyncCluster:
         decision = self.controller.state.delete_topics(
             DeleteTopicsRequest(topics=state, timeout_ms=30_000), 6
         )
-        answer: DeleteTopicsResponse = await self.controller.carry_out(decision)
-        (result,) = answer.responses
+        response: DeleteTopicsResponse = await self.controller.carry_out(decision)
+        (result,) = response.responses
         raise_for_code(result.error_code, result.error_message, topic=name)
 
     def leader(self, topic: str, partition: int = 0) -> int:
@@ -364,7 +366,7 @@ class AsyncCluster:
 
     def partition(self, topic: str, partition: int = 0) -> Partition:
         """The leader's replica."""
-        return self._leader(topic, partition).led(topic, partition)
+        return self._leader(topic, partition).replicas.led(topic, partition)
 
     def _leader(self, topic: str, partition: int) -> Node:
         leader = self.leader(topic, partition)
@@ -384,12 +386,19 @@ class AsyncCluster:
         _check("partition", partition, int, "a number")
         if partition < 0:
             raise ValueError(f"partition={partition}: partitions are numbered from 0")
-        given = [seeding.parts_of(record) for record in records]
+        given = [seeding.fields_of(record) for record in records]
         if topic not in self.controller.state.image.topics:
             self._create_for(topic, partition)
         leader = self._leader(topic, partition)
+        now_ms = leader.context.now_ms()
         with self._replica_on(leader, topic, partition) as replica:
-            return seeding.seed(replica, given, leader.now_ms())
+            first = replica.log.log_end_offset
+            for batch in seeding.batches(given, now_ms):
+                if replica is leader.replicas.partitions.get(replica.key):
+                    leader.replicas.append(replica, batch, _ACKS_LEADER, now_ms)
+                else:
+                    replica.append(batch, _ACKS_LEADER, 1, now_ms)
+            return first
 
     def _create_for(self, topic: str, partition: int) -> None:
         self._any_node()  # who would lead it
@@ -404,14 +413,14 @@ class AsyncCluster:
     @contextmanager
     def _replica_on(self, node: Node, topic: str, index: int) -> Iterator[Partition]:
         """The replica of a leader, also where it has not heard of it yet: then its log is opened for the moment."""
-        if (topic, index) in node.partitions:
-            yield node.led(topic, index)
+        if (topic, index) in node.replicas.partitions:
+            yield node.replicas.led(topic, index)
             return
         image = self.controller.state.image
         known = image.topics[topic]
         directory = log_directory(topic, index, known.id)
-        configs = TopicConfigs(image.config_overrides(ConfigResourceType.TOPIC, topic), node.config)
-        log = self._volume.acquire(directory, log_config(configs), node.now_ms())
+        configs = TopicConfigs(image.config_overrides(ConfigResourceType.TOPIC, topic), node.configs.broker)
+        log = self._volume.acquire(directory, log_config(configs), node.context.now_ms())
         try:
             replica = Partition(node.id, topic, known.id, index, log)
             replica.become(known.partitions[index])
@@ -507,8 +516,8 @@ class AsyncCluster:
         )
 
     def _held(self, topic: str, partition: int) -> Partition | None:
-        """Whoever has it, whether or not it has heard yet that it leads."""
-        replicas = (node.partitions.get((topic, partition)) for node in self.nodes.values())
+        """A replica on any node that runs, whether or not that node knows yet that it leads."""
+        replicas = (node.replicas.partitions.get((topic, partition)) for node in self.nodes.values())
         return next((replica for replica in replicas if replica is not None), None)
 
     def _host_of(self, node_id: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ottla.broker.replication.partition import Partition
 from ottla.wire.batches import Headers, encode_batch
@@ -10,21 +10,20 @@ from ottla.wire.records import Record, decode_fetch
 
 Seed = bytes | tuple[bytes | None, bytes | None] | tuple[bytes | None, bytes | None, Headers]
 """A value, (key, value), or (key, value, headers)."""
-Parts = tuple[bytes | None, bytes | None, Headers]
+SeedFields = tuple[bytes | None, bytes | None, Headers]
+"""Key, value and headers."""
 
 _MOST_RECORDS = 1000
 _READ_BYTES = 1 << 24
 
 
-def seed(partition: Partition, records: Sequence[Parts], now_ms: int) -> int:
-    """Appends records in batches; the offset of the first."""
-    first = partition.log.log_end_offset
+def batches(records: Sequence[SeedFields], now_ms: int) -> Iterator[bytearray]:
+    """Records as a producer would send them."""
     for start in range(0, len(records), _MOST_RECORDS):
         plain = [
-            (number, now_ms, *parts) for number, parts in enumerate(records[start : start + _MOST_RECORDS])
+            (number, now_ms, *fields) for number, fields in enumerate(records[start : start + _MOST_RECORDS])
         ]
-        partition.append(bytearray(encode_batch(plain)), acks=1, min_in_sync=1, now_ms=now_ms)
-    return first
+        yield bytearray(encode_batch(plain))
 
 
 def dump(partition: Partition) -> list[Record]:
@@ -44,8 +43,7 @@ def dump(partition: Partition) -> list[Record]:
     return found
 
 
-def parts_of(record: Seed) -> Parts:
-    """Key, value and headers."""
+def fields_of(record: Seed) -> SeedFields:
     match record:
         case bytes():
             return None, record, []

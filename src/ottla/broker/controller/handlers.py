@@ -10,6 +10,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.metadata.names import METADATA_TOPIC
+from ottla.broker.security.principal import KafkaPrincipal
 from ottla.broker.server.refusals import (
     refuse_alter_configs,
     refuse_alter_reassignments,
@@ -20,7 +21,14 @@ from ottla.broker.server.refusals import (
     refuse_incremental_alter_configs,
 )
 from ottla.broker.server.registry import Registry
-from ottla.errors import BrokerError, EncodeError, ProtocolError, UnknownServerError
+from ottla.errors import (
+    BrokerError,
+    DecodeError,
+    EncodeError,
+    PrincipalDeserializationFailureError,
+    ProtocolError,
+    UnknownServerError,
+)
 from ottla.wire import Message, decode_request, encode_response
 from ottla.wire.messages import (
     AllocateProducerIdsRequest,
@@ -44,7 +52,7 @@ from ottla.wire.messages import (
 
 if TYPE_CHECKING:
     from ottla.broker.controller.node import ControllerNode
-    from ottla.broker.server.dispatch import Call
+    from ottla.broker.server.call import Call
 
 CONTROLLER = Registry()
 handles = CONTROLLER.handles
@@ -75,7 +83,13 @@ async def fetch(controller: ControllerNode, request: FetchRequest, call: Call) -
 
 @handles(EnvelopeRequest, versions=range(1))
 async def envelope(controller: ControllerNode, request: EnvelopeRequest, call: Call) -> EnvelopeResponse:
-    """A client's request, as a broker got it (KIP-590)."""
+    """A client's request, as a broker got it, and the principal for whom it forwards it (KIP-590)."""
+    try:
+        principal = KafkaPrincipal.from_bytes(request.request_principal)
+    except DecodeError as error:
+        raise PrincipalDeserializationFailureError(
+            f"Failed to deserialize client principal from envelope: {error}"
+        ) from error
     try:
         header, inner = decode_request(request.request_data)
     except ProtocolError:
@@ -85,7 +99,7 @@ async def envelope(controller: ControllerNode, request: EnvelopeRequest, call: C
     if handler is None or version not in handler.versions:
         return EnvelopeResponse(error_code=_UNSUPPORTED_VERSION)
     try:
-        result = handler.function(controller, inner, type(call)(call.connection, header, handler, inner))
+        result = handler.function(controller, inner, call.enclosed(header, handler, inner, principal))
         response = await result if inspect.isawaitable(result) else result
     except BrokerError as error:
         response = handler.refuse(inner, error)

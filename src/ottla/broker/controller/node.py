@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.background import reason, timed
 from ottla.broker.configs import BrokerConfigs
@@ -26,11 +26,14 @@ from ottla.broker.log.volume import Volume
 from ottla.broker.metadata.names import METADATA_TOPIC
 from ottla.broker.metadata.records import MetadataRecord, write_records
 from ottla.broker.server.dispatch import Dispatcher
-from ottla.broker.server.faults import Faults, TopicPartition
+from ottla.broker.server.faults import Faults
 from ottla.broker.server.server import Limits, Server
 from ottla.errors import NotControllerError
 from ottla.runtime import Runtime, Timer
 from ottla.wire import Message, Uuid
+
+if TYPE_CHECKING:
+    from ottla.broker.replication.partition import PartitionKey
 
 _log = logging.getLogger("ottla.broker.controller")
 
@@ -60,7 +63,7 @@ class ControllerNode:
         self._volume = volume
         self._log: Log = volume.acquire(f"{METADATA_TOPIC}-0", _LOG_CONFIG, self.now_ms())
         # Without faults: a rule for the next Fetch of a client must not strike a node that follows the log.
-        self.dispatcher = Dispatcher(self, CONTROLLER.limited({}), Faults())
+        self.dispatcher = Dispatcher(self, CONTROLLER.limited({}), Faults(), listener="CONTROLLER")
         self._server = Server(
             runtime, self.dispatcher, Limits(max_idle_seconds=NEVER), "controller", self.fail
         )
@@ -117,7 +120,7 @@ class ControllerNode:
         topic = self.state.image.topics_by_id.get(topic_id)
         return None if topic is None else topic.name
 
-    def touched(self, request: Message) -> list[TopicPartition]:
+    def touched(self, request: Message) -> list[PartitionKey]:
         return []
 
     # Decisions

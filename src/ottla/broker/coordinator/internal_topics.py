@@ -1,7 +1,7 @@
 """Kafka's own topics: how they are made when something first needs them, and which of their partitions a key is in.
 
-Whoever leads that partition is the coordinator of the key. Every other topic that comes into being because a client
-asks for it gets the cluster's defaults.
+The leader of that partition is the coordinator of the key. Every other topic that comes into being because a client
+uses it gets the cluster's defaults.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 
-class Values(Protocol):
+class ConfigValues(Protocol):
     """Broker configs by name, typed."""
 
     def value(self, name: str) -> Any: ...
@@ -44,8 +44,8 @@ def coordinator_partition(key: str, partitions: int) -> int:
     return (code if code < 1 << 31 else (1 << 32) - code) % partitions
 
 
-def creatable(name: str, configs: Values) -> CreateTopicsRequest.CreatableTopic:
-    """A topic as a broker asks the controller for it, with what its configs say."""
+def creatable(name: str, configs: ConfigValues) -> CreateTopicsRequest.CreatableTopic:
+    """A topic as a broker requests it of the controller, with what its configs say."""
     value = configs.value
     if name == OFFSETS_TOPIC:
         return _topic(

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ottla.broker.metadata.controller_channel import ControllerChannel
+from typing import Protocol
 
 
-class ProducerIds:
+class ProducerIdSource(Protocol):
+    """The controller, as far as producer ids go."""
+
+    async def allocate_producer_ids(self) -> tuple[int, int]:
+        """A block of ids: the first, and the one behind the last."""
+        ...
+
+
+class ProducerIdBlock:
     """The block of one node. What is left of it when the node stops is lost, and is never given twice."""
 
-    def __init__(self, link: ControllerChannel) -> None:
-        self._link = link
+    def __init__(self, controller: ProducerIdSource) -> None:
+        self._controller = controller
         self._next = self._end = 0
         self._one_at_a_time = asyncio.Lock()
 
@@ -21,6 +26,6 @@ class ProducerIds:
         """An id that no producer of the cluster has; a BrokerError where the controller cannot be reached."""
         async with self._one_at_a_time:
             if self._next == self._end:
-                self._next, self._end = await self._link.allocate_producer_ids()
+                self._next, self._end = await self._controller.allocate_producer_ids()
             self._next += 1
             return self._next - 1

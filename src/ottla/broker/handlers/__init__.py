@@ -1,25 +1,13 @@
 """The APIs of a broker, one file each: a header on behaviour and versions, one registration, the handler.
 
-`BROKER` is filled when `load` imports the files; ApiVersions is derived from it. A handler takes the node, the
-request and the call, and returns the response, or, where it has to wait, something that can be awaited.
+Importing this package imports every file, and each registers its handlers in `BROKER_APIS`; ApiVersions is derived
+from it. A handler takes the context of its node, the request and the call, and returns the response, or, where it has
+to wait, something that can be awaited.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ottla.broker.server.registry import Registry
-
-if TYPE_CHECKING:
-    from ottla.broker.cluster.node import Node
-    from ottla.broker.server.dispatch import Call
-
-__all__ = ["BROKER", "Call", "Node", "handles"]
-
-BROKER = Registry()
-handles = BROKER.handles
-
-from ottla.broker.handlers import (  # noqa: E402, F401
+from ottla.broker.handlers import (  # noqa: F401
     acls,
     api_00_produce,
     api_01_fetch,
@@ -41,3 +29,6 @@ from ottla.broker.handlers import (  # noqa: E402, F401
     api_75_describe_topic_partitions,
     forwarded,
 )
+from ottla.broker.server.registry import BROKER_APIS
+
+__all__ = ["BROKER_APIS"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.handlers import handles
+from ottla.broker.server.registry import handles
 from ottla.errors import SecurityDisabledError
 from ottla.wire.messages import (
     CreateAclsRequest,
@@ -23,8 +23,8 @@ from ottla.wire.messages import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster.node import Node
-    from ottla.broker.server.dispatch import Call
+    from ottla.broker.handlers.context import NodeContext
+    from ottla.broker.server.call import Call
 
 _log = logging.getLogger("ottla.broker.handlers.acls")
 
@@ -33,7 +33,7 @@ _DISABLED: Final = SecurityDisabledError("No Authorizer is configured.")
 
 
 @handles(DescribeAclsRequest, versions=range(1, 4))
-def describe_acls(node: Node, request: DescribeAclsRequest, call: Call) -> DescribeAclsResponse | None:
+def describe_acls(node: NodeContext, request: DescribeAclsRequest, call: Call) -> DescribeAclsResponse | None:
     types = (request.resource_type_filter, request.pattern_type_filter, request.permission_type)
     if _UNKNOWN in (*types, request.operation):
         _close(node, call)
@@ -42,7 +42,7 @@ def describe_acls(node: Node, request: DescribeAclsRequest, call: Call) -> Descr
 
 
 @handles(CreateAclsRequest, versions=range(1, 4))
-def create_acls(node: Node, request: CreateAclsRequest, call: Call) -> CreateAclsResponse | None:
+def create_acls(node: NodeContext, request: CreateAclsRequest, call: Call) -> CreateAclsResponse | None:
     for rule in request.creations:
         types = (rule.resource_type, rule.resource_pattern_type, rule.permission_type)
         if _UNKNOWN in (*types, rule.operation):
@@ -53,7 +53,7 @@ def create_acls(node: Node, request: CreateAclsRequest, call: Call) -> CreateAcl
 
 
 @handles(DeleteAclsRequest, versions=range(1, 4))
-def delete_acls(node: Node, request: DeleteAclsRequest, call: Call) -> DeleteAclsResponse | None:
+def delete_acls(node: NodeContext, request: DeleteAclsRequest, call: Call) -> DeleteAclsResponse | None:
     for rule in request.filters:
         types = (rule.resource_type_filter, rule.pattern_type_filter, rule.permission_type)
         if _UNKNOWN in (*types, rule.operation):
@@ -65,9 +65,9 @@ def delete_acls(node: Node, request: DeleteAclsRequest, call: Call) -> DeleteAcl
     return DeleteAclsResponse(filter_results=[refused] * len(request.filters))
 
 
-def _close(node: Node, call: Call) -> None:
+def _close(node: NodeContext, call: Call) -> None:
     _log.warning(
         "node %s: closing %s: %s with a type of 0, which stands for unknown",
-        *(node.id, call.connection.peer, call.handler.api.name),
+        *(node.id, call.peer, call.handler.api.name),
     )
     call.connection.abort()

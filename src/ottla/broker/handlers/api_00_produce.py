@@ -2,7 +2,7 @@
 
 One batch per partition, of magic 2, checked as Kafka checks it (log/validation.py), and in its order: what is damaged
 or transactional in any partition, then whether there is such a partition, then the form of its batch, then acks, of
-which there are 0, 1 and all. acks=0 gets no answer, and a refusal closes its connection, which is all that such a
+which there are 0, 1 and all. acks=0 gets no response, and a refusal closes its connection, which is all that such a
 producer can notice. Versions 0 to 2 are advertised but not served, like Apache Kafka 4: librdkafka takes their
 absence for a broker without compression. Topic ids since version 13; leader hints since version 10 (KIP-951).
 """
@@ -12,14 +12,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.coordinator.internal_topics import is_internal
-from ottla.broker.handlers import handles
 from ottla.broker.log.validation import (
     RecordsRefused,
     UnreadableBatchError,
     batch_size,
     only_batch,
 )
-from ottla.broker.replication.leader_hints import LeaderHints
+from ottla.broker.replication.routing import LeaderHints
+from ottla.broker.server.registry import handles
 from ottla.errors import (
     BrokerError,
     CorruptMessageError,
@@ -40,8 +40,8 @@ from ottla.wire.messages import ProduceRequest, ProduceResponse
 from ottla.wire.primitives import Buffer
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster.node import Node
-    from ottla.broker.server.dispatch import Call
+    from ottla.broker.handlers.context import NodeContext
+    from ottla.broker.server.call import Call
 
 _HINTS_SINCE: Final = 10
 _TOPIC_IDS_SINCE: Final = 13
@@ -59,12 +59,12 @@ _WITHOUT_LOG_START: Final = (
 
 
 class DamagedBatchError(CorruptMessageError):
-    """Not even the frame of a batch is right; the producer is told how."""
+    """Not even the frame of a batch is right; the response says how."""
 
 
-PartitionResponse = ProduceResponse.PartitionProduceResponse
-Place = tuple[str, Uuid, int]
-"""A partition as the request names it; one that is named twice is answered once."""
+ProducedPartition = ProduceResponse.PartitionProduceResponse
+NamedPartition = tuple[str, Uuid, int]
+"""A partition as the request names it; one that is named twice has one result."""
 
 
 def _refuse(request: ProduceRequest, error: BrokerError) -> ProduceResponse | None:
@@ -80,44 +80,46 @@ def _refuse(request: ProduceRequest, error: BrokerError) -> ProduceResponse | No
 
 
 @handles(ProduceRequest, versions=range(3, 14), advertised=range(14), refuse=_refuse)
-def produce(node: Node, request: ProduceRequest, call: Call) -> ProduceResponse | None:
+def produce(node: NodeContext, request: ProduceRequest, call: Call) -> ProduceResponse | None:
     _check_first_batches(request)
-    taken: dict[Place, tuple[str, Buffer]] = {}
-    refused: dict[Place, PartitionResponse] = {}
+    taken: dict[NamedPartition, tuple[str, Buffer]] = {}
+    refused: dict[NamedPartition, ProducedPartition] = {}
     for topic in request.topic_data:
         name = topic.name if call.version < _TOPIC_IDS_SINCE else node.topic_name(topic.topic_id)
         for data in topic.partition_data:
-            place = (topic.name, topic.topic_id, data.index)
+            named = (topic.name, topic.topic_id, data.index)
             try:
                 if name is None:
                     raise UnknownTopicIdError(broker=node.id)
                 call.check(name, data.index)
-                taken[place] = (name, _checked_form(node, call, name, data))
+                taken[named] = (name, _checked_form(node, call, name, data))
             except UnreadableBatchError:
                 # Where Kafka fails inside, it fails the whole request.
                 raise
             except BrokerError as error:
-                refused[place] = _refused(data.index, error)
-    hints = LeaderHints(node, ProduceResponse)
-    answers = {
-        place: _append(node, call, name, place[2], records, request.acks, hints)
-        for place, (name, records) in taken.items()
+                refused[named] = _refused(data.index, error)
+    hints = LeaderHints(node.image, ProduceResponse)
+    results = {
+        named: _append(node, call, name, named[2], records, request.acks, hints)
+        for named, (name, records) in taken.items()
     }
-    # Of two batches for one partition the last good one is appended, and a bad one is what the producer hears of.
-    answers.update(refused)
+    # Of two batches for one partition the last good one is appended, and a bad one is what the producer gets to know.
+    results.update(refused)
     if request.acks == 0:
-        if any(answer.error_code for answer in answers.values()):
+        if any(result.error_code for result in results.values()):
             call.connection.close()
         return None
-    return _response(answers, hints)
+    return _response(results, hints)
 
 
-def _response(answers: dict[Place, PartitionResponse], hints: LeaderHints | None = None) -> ProduceResponse:
+def _response(
+    results: dict[NamedPartition, ProducedPartition], hints: LeaderHints | None = None
+) -> ProduceResponse:
     topics: dict[tuple[str, Uuid], ProduceResponse.TopicProduceResponse] = {}
-    for (name, topic_id, _), answer in answers.items():
+    for (name, topic_id, _), result in results.items():
         topics.setdefault(
             (name, topic_id), ProduceResponse.TopicProduceResponse(name=name, topic_id=topic_id)
-        ).partition_responses.append(answer)
+        ).partition_responses.append(result)
     return ProduceResponse(
         responses=list(topics.values()), node_endpoints=[] if hints is None else hints.endpoints()
     )
@@ -142,7 +144,9 @@ def _check_first_batches(request: ProduceRequest) -> None:
             raise InvalidTxnStateError("this cluster serves no transactions yet")
 
 
-def _checked_form(node: Node, call: Call, topic: str, data: ProduceRequest.PartitionProduceData) -> Buffer:
+def _checked_form(
+    node: NodeContext, call: Call, topic: str, data: ProduceRequest.PartitionProduceData
+) -> Buffer:
     """The records, if there is such a partition and they are one batch, whatever is in it."""
     if node.image.partition(topic, data.index) is None:
         raise UnknownTopicOrPartitionError(topic=topic, partition=data.index, broker=node.id)
@@ -152,24 +156,23 @@ def _checked_form(node: Node, call: Call, topic: str, data: ProduceRequest.Parti
 
 
 def _append(
-    node: Node, call: Call, topic: str, index: int, records: Buffer, acks: int, hints: LeaderHints
-) -> PartitionResponse:
+    node: NodeContext, call: Call, topic: str, index: int, records: Buffer, acks: int, hints: LeaderHints
+) -> ProducedPartition:
     try:
         if acks not in _VALID_ACKS:
             raise InvalidRequiredAcksError(topic=topic, partition=index, broker=node.id)
         if is_internal(topic):
             raise InvalidTopicError(f"Cannot append to internal topic {topic}")
-        partition = node.hosted(topic, index)
-        min_in_sync = node.topic_configs(topic).value("min.insync.replicas")
-        appended = partition.append(records, acks, min_in_sync, node.now_ms(), version=call.version)
+        partition = node.replicas.hosted(topic, index)
+        appended = node.replicas.append(partition, records, acks, node.now_ms(), version=call.version)
     except BrokerError as error:
-        answer = _refused(index, error)
+        result = _refused(index, error)
         if not isinstance(error, _WITHOUT_LOG_START):
-            answer.log_start_offset = node.hosted(topic, index).log.log_start_offset
+            result.log_start_offset = node.replicas.hosted(topic, index).log.log_start_offset
         if call.version >= _HINTS_SINCE:
-            hints.add(answer, topic, index, error)
-        return answer
-    return PartitionResponse(
+            hints.add(result, topic, index, error)
+        return result
+    return ProducedPartition(
         index=index,
         base_offset=appended.base_offset,
         log_append_time_ms=appended.append_time_ms,
@@ -177,13 +180,13 @@ def _append(
     )
 
 
-def _refused(index: int, error: BrokerError) -> PartitionResponse:
-    answer = PartitionResponse(index=index, error_code=error.code, base_offset=-1)
+def _refused(index: int, error: BrokerError) -> ProducedPartition:
+    result = ProducedPartition(index=index, error_code=error.code, base_offset=-1)
     if isinstance(error, RecordsRefused | DamagedBatchError):
-        answer.error_message = error.message
+        result.error_message = error.message
     if isinstance(error, RecordsRefused):
-        answer.record_errors = [
+        result.record_errors = [
             ProduceResponse.BatchIndexAndErrorMessage(batch_index=number, batch_index_error_message=message)
             for number, message in error.record_errors
         ]
-    return answer
+    return result

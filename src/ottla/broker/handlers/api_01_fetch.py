@@ -1,25 +1,23 @@
-"""Fetch: records from the partitions on this node, waiting for `min_bytes` of them for up to `max_wait_ms`.
+"""Fetch: records from the partitions on this node; where they are too few, the request is parked (delayed.py).
 
 Consumers read from the leader, and since version 11 from any replica (KIP-392); a leader with a replica selector
 sends those with a rack to a replica in it. Sessions (KIP-227) are in fetch_sessions.py. The first partition that has
 anything gives at least one batch, however large; after that `max_bytes` and `partition_max_bytes` are kept, and
-filled with the beginning of a further batch. An answer has records of one segment. Topic ids since version 13, leader
-hints since 16 (KIP-951), diverging epochs since 12 (KIP-595).
+filled with the beginning of a further batch. A response has records of one segment. It comes at once with
+`min_bytes`, an error, a hint or a divergence, else after `max_wait_ms` at the latest. Topic ids since version 13,
+leader hints since 16 (KIP-951), diverging epochs since 12 (KIP-595).
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
 from ottla._native.memory import Memory
-from ottla.broker.handlers import handles
 from ottla.broker.log.log import Slice
-from ottla.broker.replication.leader_hints import LeaderHints
 from ottla.broker.replication.partition import NO_EPOCH, Partition
-from ottla.broker.replication.replica_selector import preferred_replica
-from ottla.broker.server.fetch_sessions import TOPIC_IDS_SINCE, FetchContext, Wanted
+from ottla.broker.replication.routing import RACK_AWARE, LeaderHints, preferred_replica
+from ottla.broker.server.fetch_sessions import TOPIC_IDS_SINCE, FetchContext, SessionPartition
+from ottla.broker.server.registry import handles
 from ottla.errors import (
     BrokerError,
     InconsistentTopicIdError,
@@ -33,8 +31,9 @@ from ottla.wire.messages import FetchRequest, FetchResponse
 from ottla.wire.primitives import Buffer
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster.node import Node
-    from ottla.broker.server.dispatch import Call
+    from ottla.broker.handlers.context import NodeContext
+    from ottla.broker.replication.delayed import DelayedRequest
+    from ottla.broker.server.call import Call
 
 _RACKS_SINCE: Final = 11
 _DIVERGING_SINCE: Final = 12
@@ -43,13 +42,13 @@ _ISOLATION_LEVELS: Final = (0, 1)
 _READ_COMMITTED: Final = 1
 _REPLICA_STATE_SINCE: Final = 15
 _WORTH_POOLING: Final = 64 * 1024
-Results = list[tuple[Wanted, FetchResponse.PartitionData]]
+FetchResults = list[tuple[SessionPartition, FetchResponse.PartitionData]]
 
 
 def _refuse(request: FetchRequest, error: BrokerError) -> FetchResponse:
     response = FetchResponse(error_code=error.code)
     for topic in request.topics:
-        answers = [
+        results = [
             FetchResponse.PartitionData(
                 partition_index=part.partition, error_code=error.code, high_watermark=-1, records=b""
             )
@@ -57,14 +56,14 @@ def _refuse(request: FetchRequest, error: BrokerError) -> FetchResponse:
         ]
         response.responses.append(
             FetchResponse.FetchableTopicResponse(
-                topic=topic.topic, topic_id=topic.topic_id, partitions=answers
+                topic=topic.topic, topic_id=topic.topic_id, partitions=results
             )
         )
     return response
 
 
 def _failure(request: FetchRequest, version: int, error: BrokerError) -> FetchResponse:
-    """Where Kafka fails inside: newer clients hear of it once, older ones for each of their partitions."""
+    """Where Kafka fails inside: newer clients get the error once, older ones for each of their partitions."""
     if version < TOPIC_IDS_SINCE:
         response = _refuse(request, error)
     else:
@@ -74,88 +73,51 @@ def _failure(request: FetchRequest, version: int, error: BrokerError) -> FetchRe
 
 
 @handles(FetchRequest, versions=range(4, 19), refuse=_refuse)
-def fetch(node: Node, request: FetchRequest, call: Call) -> FetchResponse | Awaitable[FetchResponse]:
+def fetch(
+    node: NodeContext, request: FetchRequest, call: Call
+) -> FetchResponse | DelayedRequest[FetchResponse]:
     context = node.fetch_sessions.open(request, call.version, node.topic_name, node.runtime.clock.monotonic())
     if context.error is not None:
-        return context.answer([])
+        return context.respond([])
     reading = _Reading(node, request, call, context)
     if request.isolation_level not in _ISOLATION_LEVELS and reading.has_partitions:
-        # As in Kafka, which has no other answer to it.
+        # As in Kafka, which has no other response to it.
         return _failure(request, call.version, UnknownServerError())
     reading.read()
     if reading.is_enough or request.max_wait_ms <= 0 or not context.wanted:
-        return reading.answer()
-    return _wait(node, reading, request.max_wait_ms / 1000)
-
-
-async def _wait(node: Node, reading: _Reading, seconds: float) -> FetchResponse:
-    """Until enough has been appended, a partition has changed otherwise, or the time is up."""
-    if reading.is_stale:
-        # This runs a little later than what was read: other requests have been served meanwhile.
-        reading.read()
-        if reading.is_enough:
-            return reading.answer()
-    waiting = _Waiting(reading.missing)
-    timer = node.runtime.clock.call_later(seconds, waiting.changed)
-    for partition in reading.partitions:
-        partition.watch(waiting)
-    try:
-        await waiting.over
-    finally:
-        timer.cancel()
-        for partition in reading.partitions:
-            partition.unwatch(waiting)
-    reading.read()
-    return reading.answer()
-
-
-class _Waiting:
-    """A long poll: a watcher of every partition that it reads."""
-
-    def __init__(self, missing: int) -> None:
-        self._missing = missing
-        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def appended(self, size: int) -> None:
-        self._missing -= size
-        if self._missing <= 0:
-            self.changed()
-
-    def changed(self) -> None:
-        if not self.over.done():
-            self.over.set_result(None)
+        return reading.respond()
+    return node.replicas.purgatory.park(
+        [partition.key for partition in reading.partitions],
+        missing_bytes=reading.missing_bytes,
+        timeout=request.max_wait_ms / 1000,
+        complete=reading.complete,
+    )
 
 
 class _Reading:
     """One request over the partitions it wants; may be read again after a wait."""
 
-    def __init__(self, node: Node, request: FetchRequest, call: Call, context: FetchContext) -> None:
+    def __init__(self, node: NodeContext, request: FetchRequest, call: Call, context: FetchContext) -> None:
         self._node = node
         self._request = request
         self._call = call
         self._context = context
         self._committed = request.isolation_level == _READ_COMMITTED
         self._replica = _replica_of(request, call.version)
-        self._limit: int = min(request.max_bytes, node.config.value("fetch.max.bytes"))
+        self._limit: int = min(request.max_bytes, node.configs.value("fetch.max.bytes"))
         self._min_bytes: int = min(request.min_bytes, self._limit)
         self._size = 0
         self._at_once = False
-        self._results: Results = []
+        self._results: FetchResults = []
         self.partitions: list[Partition] = []
-        self._ends: list[int] = []
-
-    @property
-    def is_stale(self) -> bool:
-        """Whether there is more than when it was read."""
-        return [partition.log.log_end_offset for partition in self.partitions] != self._ends
 
     @property
     def is_enough(self) -> bool:
-        """An error, a hint and a divergence are answered at once, like enough bytes."""
-        return self._at_once or self.missing <= 0
+        """An error, a hint and a divergence complete a request at once, like enough bytes."""
+        return self._at_once or self.missing_bytes <= 0
 
     @property
-    def missing(self) -> int:
+    def missing_bytes(self) -> int:
         return self._min_bytes - self._size
 
     @property
@@ -170,14 +132,14 @@ class _Reading:
     def read(self) -> None:
         self._size, self._at_once = 0, False
         self._results, self.partitions = [], []
-        self._hints = LeaderHints(self._node, FetchResponse)
-        nameless: Results = []
-        unknown: Results = []
+        self._hints = LeaderHints(self._node.image, FetchResponse)
+        nameless: FetchResults = []
+        unknown: FetchResults = []
         left = self._limit
         for wanted in self._context.wanted:
             before = self._size
             try:
-                answer = self._read_one(wanted, left)
+                result = self._read_one(wanted, left)
             except UnknownTopicIdError as error:
                 nameless.append((wanted, self._failed(wanted, error)))
                 continue
@@ -185,35 +147,39 @@ class _Reading:
                 unknown.append((wanted, self._failed(wanted, error)))
                 continue
             except BrokerError as error:
-                answer = self._failed(wanted, error)
+                result = self._failed(wanted, error)
             # A limit below zero fails the first partition that it is applied to, and no other.
             left = max(0, left - (self._size - before))
-            self._results.append((wanted, answer))
+            self._results.append((wanted, result))
         # As Kafka has it: what is not there comes last.
         self._results += nameless + unknown
-        self._ends = [partition.log.log_end_offset for partition in self.partitions]
 
-    def _failed(self, wanted: Wanted, error: BrokerError) -> FetchResponse.PartitionData:
+    def _failed(self, wanted: SessionPartition, error: BrokerError) -> FetchResponse.PartitionData:
         self._at_once = True
-        answer = _refused(wanted.partition, error)
+        result = _refused(wanted.partition, error)
         if wanted.topic is not None and self._call.version >= _HINTS_SINCE:
-            self._hints.add(answer, wanted.topic, wanted.partition, error)
-        return answer
+            self._hints.add(result, wanted.topic, wanted.partition, error)
+        return result
 
-    def answer(self) -> FetchResponse:
+    def complete(self) -> FetchResponse:
+        """After a wait: with what there is by then."""
+        self.read()
+        return self.respond()
+
+    def respond(self) -> FetchResponse:
         if self._context.fails_over(self._results, self._call.version):
             return _failure(self._request, self._call.version, UnknownServerError())
         if self._call.version < _DIVERGING_SINCE and any(part.diverging_epoch for _, part in self._results):
             # Of a session that began with a newer version: this one has no field for it.
             return _failure(self._request, self._call.version, UnsupportedVersionError())
-        response = self._context.answer(self._results)
+        response = self._context.respond(self._results)
         response.node_endpoints = self._hints.endpoints()
         return response
 
-    def _read_one(self, wanted: Wanted, left: int) -> FetchResponse.PartitionData:
+    def _read_one(self, wanted: SessionPartition, left: int) -> FetchResponse.PartitionData:
         partition = self._partition(wanted)
-        asked = wanted.request
-        answer = FetchResponse.PartitionData(
+        request = wanted.request
+        result = FetchResponse.PartitionData(
             partition_index=wanted.partition,
             high_watermark=partition.high_watermark,
             last_stable_offset=partition.last_stable_offset,
@@ -221,75 +187,78 @@ class _Reading:
             aborted_transactions=[] if self._committed else None,
             records=b"",
         )
-        if (diverged := self._diverging(partition, asked)) is not None:
-            answer.diverging_epoch = diverged
-            answer.aborted_transactions = None
+        if (diverged := self._diverging(partition, request)) is not None:
+            result.diverging_epoch = diverged
+            result.aborted_transactions = None
             self._at_once = True
-            return answer
-        preferred = self._preferred(partition, asked.fetch_offset)
+            return result
+        preferred = self._preferred(partition, request.fetch_offset)
         if preferred is not None:
-            answer.preferred_read_replica = preferred
+            result.preferred_read_replica = preferred
             self._at_once = True
-            return answer
+            return result
         self.partitions.append(partition)
-        limit = min(asked.partition_max_bytes, left)
+        limit = min(request.partition_max_bytes, left)
         found = partition.fetch(
-            asked.fetch_offset,
+            request.fetch_offset,
             limit,
             committed=self._committed,
             at_least_one=self._size == 0,
         )
         self._size += found.size
-        answer.records = found.parts[0] if len(found.parts) == 1 else _whole(found)
+        result.records = found.parts[0] if len(found.parts) == 1 else _whole(found)
         if self._committed and found.is_cut and not found.size and limit:
             # Kafka throws away what it has read of a batch that does not fit, and with it the transactions.
-            answer.aborted_transactions = None
+            result.aborted_transactions = None
         elif self._committed:
-            answer.aborted_transactions = [
+            result.aborted_transactions = [
                 FetchResponse.AbortedTransaction(producer_id=producer_id, first_offset=first)
-                for producer_id, first in partition.log.aborted(asked.fetch_offset, found.next_offset)
+                for producer_id, first in partition.log.aborted(request.fetch_offset, found.next_offset)
             ]
-        return answer
+        return result
 
-    def _partition(self, wanted: Wanted) -> Partition:
-        node, asked = self._node, wanted.request
+    def _partition(self, wanted: SessionPartition) -> Partition:
+        node, request = self._node, wanted.request
         if wanted.topic is None:
             raise UnknownTopicIdError(broker=node.id)
         self._call.check(wanted.topic, wanted.partition)
         if self._call.version < _RACKS_SINCE:
-            return node.led(wanted.topic, wanted.partition, _epoch(asked))
-        partition = node.hosted(wanted.topic, wanted.partition)
+            return node.replicas.led(wanted.topic, wanted.partition, _epoch(request))
+        partition = node.replicas.hosted(wanted.topic, wanted.partition)
         if self._call.version >= TOPIC_IDS_SINCE and partition.topic_id != wanted.topic_id:
             raise InconsistentTopicIdError(topic=wanted.topic, partition=wanted.partition, broker=node.id)
-        partition.check_epoch(_epoch(asked))
+        partition.check_epoch(_epoch(request))
         if self._replica >= 0:
             partition.check_leader()
             partition.check_replica(self._replica)
         return partition
 
     def _diverging(
-        self, partition: Partition, asked: FetchRequest.FetchPartition
+        self, partition: Partition, request: FetchRequest.FetchPartition
     ) -> FetchResponse.EpochEndOffset | None:
         """Where the log of a reader that follows another history parts from ours."""
-        if asked.last_fetched_epoch < 0:
+        if request.last_fetched_epoch < 0:
             return None
         epoch, end = partition.log.epochs.end_offset_for(
-            asked.last_fetched_epoch, partition.log.log_end_offset
+            request.last_fetched_epoch, partition.log.log_end_offset
         )
         if epoch < 0 or end < 0:
             raise OffsetOutOfRangeError(
                 topic=partition.topic, partition=partition.index, broker=self._node.id
             )
-        if asked.fetch_offset < partition.log.log_start_offset:
+        if request.fetch_offset < partition.log.log_start_offset:
             return None  # which is out of range, whatever the epoch
-        if epoch < asked.last_fetched_epoch or end < asked.fetch_offset:
+        if epoch < request.last_fetched_epoch or end < request.fetch_offset:
             return FetchResponse.EpochEndOffset(epoch=epoch, end_offset=end)
         return None
 
     def _preferred(self, partition: Partition, offset: int) -> int | None:
-        if not self._request.rack_id or not partition.is_leader:
+        node, rack = self._node, self._request.rack_id
+        if not rack or rack == node.rack or not partition.is_leader:
             return None
-        return preferred_replica(self._node, partition, self._request.rack_id, offset)
+        if node.configs.value("replica.selector.class") != RACK_AWARE:
+            return None
+        return preferred_replica(node.image, partition, rack, offset)
 
 
 def _whole(found: Slice) -> Buffer:
@@ -304,9 +273,9 @@ def _whole(found: Slice) -> Buffer:
     return whole
 
 
-def _epoch(asked: FetchRequest.FetchPartition) -> int:
-    """Of all requests, this is the one in which any epoch below zero says nothing."""
-    return max(asked.current_leader_epoch, NO_EPOCH)
+def _epoch(request: FetchRequest.FetchPartition) -> int:
+    """Fetch is the one request in which any epoch below zero says nothing."""
+    return max(request.current_leader_epoch, NO_EPOCH)
 
 
 def _replica_of(request: FetchRequest, version: int) -> int:
@@ -317,7 +286,7 @@ def _replica_of(request: FetchRequest, version: int) -> int:
 
 
 def _refused(index: int, error: BrokerError) -> FetchResponse.PartitionData:
-    # Null for a partition whose log was asked and refused; Kafka is as particular.
+    # Null for a partition whose log has refused; Kafka is as particular.
     unknown = isinstance(error, UnknownTopicIdError | UnknownTopicOrPartitionError)
     return FetchResponse.PartitionData(
         partition_index=index,

@@ -1,10 +1,10 @@
-"""Metadata: the brokers that are alive, the topics asked for, and who leads their partitions.
+"""Metadata: the brokers that are alive, the topics that are named, and who leads their partitions.
 
 `topics` null is all of them, since version 1 an empty list is none (before, it was all). Topics are named, or since
-version 12 given by id (KIP-516); one id in the request, and names count no more. A topic that nobody knows is
+version 12 given by id (KIP-516); one id in the request, and names count no more. A topic that does not exist is
 created on the side where both broker and request allow it, and UNKNOWN_TOPIC_OR_PARTITION in any case: the client
-asks again. In version 0 replicas that are down are left out and reported as an error; later ones list them as
-offline (since 5). What one may do (KIP-430) is everything, here; asked of the cluster in versions 8 to 10 only.
+requests it again. In version 0 replicas that are down are left out and reported as an error; later ones list them as
+offline (since 5). What one may do (KIP-430) is everything, here; said of the cluster in versions 8 to 10 only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.coordinator.internal_topics import creatable, is_internal
-from ottla.broker.handlers import handles
 from ottla.broker.metadata.describe import (
     CLUSTER_OPERATIONS,
     TOPIC_OPERATIONS,
@@ -26,7 +25,8 @@ from ottla.broker.metadata.describe import (
 from ottla.broker.metadata.image import MetadataImage, PartitionImage, TopicImage
 from ottla.broker.metadata.names import why_invalid
 from ottla.broker.metadata.records import NO_LEADER
-from ottla.broker.server.addressing import NO_PARTITION
+from ottla.broker.server.faults import NO_PARTITION
+from ottla.broker.server.registry import handles
 from ottla.errors import (
     BrokerError,
     InvalidRequestError,
@@ -41,8 +41,8 @@ from ottla.wire import ZERO_UUID, Uuid
 from ottla.wire.messages import MetadataRequest, MetadataResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster.node import Node
-    from ottla.broker.server.dispatch import Call
+    from ottla.broker.handlers.context import NodeContext
+    from ottla.broker.server.call import Call
 
 _log = logging.getLogger("ottla.broker.handlers.metadata")
 
@@ -50,14 +50,14 @@ _EMPTY_IS_NONE_SINCE: Final = 1
 _BY_ID_SINCE: Final = 12
 _CLUSTER_OPERATIONS_IN: Final = range(8, 11)
 
-Topic = MetadataResponse.MetadataResponseTopic
-Partition = MetadataResponse.MetadataResponsePartition
+DescribedTopic = MetadataResponse.MetadataResponseTopic
+DescribedPartition = MetadataResponse.MetadataResponsePartition
 
 
 def _refuse(request: MetadataRequest, error: BrokerError) -> MetadataResponse:
     return MetadataResponse(
         topics=[
-            Topic(name=topic.name or "", topic_id=topic.topic_id, error_code=error.code)
+            DescribedTopic(name=topic.name or "", topic_id=topic.topic_id, error_code=error.code)
             for topic in request.topics or []
         ],
         error_code=error.code,
@@ -65,7 +65,7 @@ def _refuse(request: MetadataRequest, error: BrokerError) -> MetadataResponse:
 
 
 @handles(MetadataRequest, versions=range(14), refuse=_refuse)
-def metadata(node: Node, request: MetadataRequest, call: Call) -> MetadataResponse:
+def metadata(node: NodeContext, request: MetadataRequest, call: Call) -> MetadataResponse:
     image = node.image
     response = MetadataResponse(
         brokers=[
@@ -83,7 +83,7 @@ def metadata(node: Node, request: MetadataRequest, call: Call) -> MetadataRespon
     return response
 
 
-def _topics(node: Node, request: MetadataRequest, call: Call) -> list[Topic]:
+def _topics(node: NodeContext, request: MetadataRequest, call: Call) -> list[DescribedTopic]:
     image = node.image
     if not request.topics and (request.topics is None or call.version < _EMPTY_IS_NONE_SINCE):
         return _described(image.topics.values(), node, request, call)
@@ -97,7 +97,7 @@ def _topics(node: Node, request: MetadataRequest, call: Call) -> list[Topic]:
     names = dict.fromkeys(_name(topic) for topic in wanted)
     known = [image.topics[name] for name in names if name in image.topics]
     missing = [name for name in names if name not in image.topics]
-    if missing and request.allow_auto_topic_creation and node.config.value("auto.create.topics.enable"):
+    if missing and request.allow_auto_topic_creation and node.configs.value("auto.create.topics.enable"):
         _create(node, [name for name in missing if why_invalid(name) is None])
     return _described(known, node, request, call) + [_missing(name, request) for name in missing]
 
@@ -117,46 +117,50 @@ def _name(topic: MetadataRequest.MetadataRequestTopic) -> str:
     return topic.name
 
 
-def _unknown_ids(image: MetadataImage, ids: Iterable[Uuid]) -> list[Topic]:
+def _unknown_ids(image: MetadataImage, ids: Iterable[Uuid]) -> list[DescribedTopic]:
     return [
-        Topic(error_code=UnknownTopicIdError.code, name=None, topic_id=topic_id)
+        DescribedTopic(error_code=UnknownTopicIdError.code, name=None, topic_id=topic_id)
         for topic_id in ids
         if topic_id not in image.topics_by_id
     ]
 
 
-def _missing(name: str, request: MetadataRequest) -> Topic:
+def _missing(name: str, request: MetadataRequest) -> DescribedTopic:
     error = UnknownTopicOrPartitionError if why_invalid(name) is None else InvalidTopicError
-    topic = Topic(error_code=error.code, name=name, is_internal=is_internal(name))
+    topic = DescribedTopic(error_code=error.code, name=name, is_internal=is_internal(name))
     if request.include_topic_authorized_operations:
         topic.topic_authorized_operations = TOPIC_OPERATIONS
     return topic
 
 
-def _described(topics: Iterable[TopicImage], node: Node, request: MetadataRequest, call: Call) -> list[Topic]:
+def _described(
+    topics: Iterable[TopicImage], node: NodeContext, request: MetadataRequest, call: Call
+) -> list[DescribedTopic]:
     described = []
     for topic in topics:
-        answer = Topic(name=topic.name, topic_id=topic.id, is_internal=is_internal(topic.name))
+        result = DescribedTopic(name=topic.name, topic_id=topic.id, is_internal=is_internal(topic.name))
         if request.include_topic_authorized_operations:
-            answer.topic_authorized_operations = TOPIC_OPERATIONS
+            result.topic_authorized_operations = TOPIC_OPERATIONS
         try:
             call.check(topic.name, NO_PARTITION)
-            answer.partitions = [
+            result.partitions = [
                 _partition(node.image, index, partition, call.version)
                 for index, partition in sorted(topic.partitions.items())
             ]
         except BrokerError as error:
-            answer.error_code = error.code
-        described.append(answer)
+            result.error_code = error.code
+        described.append(result)
     return described
 
 
-def _partition(image: MetadataImage, index: int, partition: PartitionImage, version: int) -> Partition:
+def _partition(
+    image: MetadataImage, index: int, partition: PartitionImage, version: int
+) -> DescribedPartition:
     replicas, isr = list(partition.replicas), list(partition.isr)
     if version == 0:
         replicas = [replica for replica in replicas if alive_broker(image, replica) is not None]
         isr = [replica for replica in isr if alive_broker(image, replica) is not None]
-    answer = Partition(
+    described = DescribedPartition(
         partition_index=index,
         leader_id=leader_of(image, partition),
         leader_epoch=partition.leader_epoch,
@@ -164,20 +168,20 @@ def _partition(image: MetadataImage, index: int, partition: PartitionImage, vers
         isr_nodes=isr,
         offline_replicas=offline_replicas(image, partition),
     )
-    if answer.leader_id == NO_LEADER:
-        answer.error_code = LeaderNotAvailableError.code
+    if described.leader_id == NO_LEADER:
+        described.error_code = LeaderNotAvailableError.code
     elif len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):
-        answer.error_code = ReplicaNotAvailableError.code
-    return answer
+        described.error_code = ReplicaNotAvailableError.code
+    return described
 
 
-def _create(node: Node, names: list[str]) -> None:
+def _create(node: NodeContext, names: list[str]) -> None:
     if names:
-        node.spawn(_created(node, names))
+        node.background.spawn(_created(node, names))
 
 
-async def _created(node: Node, names: list[str]) -> None:
-    answer = await node.link.create_topics([creatable(name, node.config) for name in names])
-    for topic in answer.topics:
+async def _created(node: NodeContext, names: list[str]) -> None:
+    response = await node.controller.create_topics([creatable(name, node.configs) for name in names])
+    for topic in response.topics:
         if topic.error_code:
             _log.info("node %s: topic %s was not created: %s", node.id, topic.name, topic.error_message)

@@ -1,9 +1,9 @@
 """OffsetFetch: the committed offsets of groups, of which there are none: this cluster takes no commits yet.
 
-That is what it answers, as Kafka does for a group that never committed: -1, and the consumer begins where
-auto.offset.reset says. Consumers with assigned partitions and a group id ask it, and librdkafka ends the process of
-one that finds a coordinator without it. Only the group's coordinator answers. Many groups since version 8, topic ids
-since 10; a topic id that nobody knows is UNKNOWN_TOPIC_ID.
+That is what it responds, as Kafka does for a group that never committed: -1, and the consumer begins where
+auto.offset.reset says. Consumers with assigned partitions and a group id send it, and librdkafka ends the process of
+one that finds a coordinator without it. Only the group's coordinator serves it. Many groups since version 8, topic
+ids since 10; the id of no topic is UNKNOWN_TOPIC_ID.
 """
 
 from __future__ import annotations
@@ -11,32 +11,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.coordinator.internal_topics import OFFSETS_TOPIC, coordinator_partition
-from ottla.broker.handlers import handles
+from ottla.broker.server.registry import handles
 from ottla.errors import BrokerError, NotCoordinatorError, UnknownTopicIdError
 from ottla.wire.messages import OffsetFetchRequest, OffsetFetchResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster.node import Node
-    from ottla.broker.server.dispatch import Call
+    from ottla.broker.handlers.context import NodeContext
+    from ottla.broker.server.call import Call
 
 _ERRORS_AT_THE_TOP_SINCE: Final = 2
 _MANY_SINCE: Final = 8
 _TOPIC_IDS_SINCE: Final = 10
 _NOTHING: Final = -1
 
-Group = OffsetFetchResponse.OffsetFetchResponseGroup
+FetchedGroup = OffsetFetchResponse.OffsetFetchResponseGroup
 
 
 def _refuse(request: OffsetFetchRequest, error: BrokerError) -> OffsetFetchResponse:
     if request.groups:
         return OffsetFetchResponse(
-            groups=[Group(group_id=group.group_id, error_code=error.code) for group in request.groups]
+            groups=[FetchedGroup(group_id=group.group_id, error_code=error.code) for group in request.groups]
         )
     return OffsetFetchResponse(error_code=error.code)
 
 
 @handles(OffsetFetchRequest, versions=range(1, 11), refuse=_refuse)
-def offset_fetch(node: Node, request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
+def offset_fetch(node: NodeContext, request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
     if call.version >= _MANY_SINCE:
         return OffsetFetchResponse(groups=[_group(node, group, call.version) for group in request.groups])
     code = 0 if _coordinates(node, request.group_id) else NotCoordinatorError.code
@@ -57,9 +57,11 @@ def offset_fetch(node: Node, request: OffsetFetchRequest, call: Call) -> OffsetF
     return OffsetFetchResponse(topics=[] if code else topics, error_code=code)
 
 
-def _group(node: Node, group: OffsetFetchRequest.OffsetFetchRequestGroup, version: int) -> Group:
+def _group(
+    node: NodeContext, group: OffsetFetchRequest.OffsetFetchRequestGroup, version: int
+) -> FetchedGroup:
     if not _coordinates(node, group.group_id):
-        return Group(group_id=group.group_id, error_code=NotCoordinatorError.code)
+        return FetchedGroup(group_id=group.group_id, error_code=NotCoordinatorError.code)
     topics = []
     for topic in group.topics or []:
         unknown = version >= _TOPIC_IDS_SINCE and node.topic_name(topic.topic_id) is None
@@ -78,10 +80,10 @@ def _group(node: Node, group: OffsetFetchRequest.OffsetFetchRequestGroup, versio
                 ],
             )
         )
-    return Group(group_id=group.group_id, topics=topics)
+    return FetchedGroup(group_id=group.group_id, topics=topics)
 
 
-def _coordinates(node: Node, group_id: str) -> bool:
+def _coordinates(node: NodeContext, group_id: str) -> bool:
     known = node.image.topics.get(OFFSETS_TOPIC)
     if known is None:
         return False

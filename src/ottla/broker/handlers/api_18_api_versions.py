@@ -3,8 +3,8 @@
 Derived from the handlers that there are. Since version 3 clients say who they are (KIP-511), and a name or version
 of another form is INVALID_REQUEST. Features as in KIP-584; up to version 3 those that may be off are not listed as
 supported, because old clients take a level of zero for an error. Telemetry is listed once a test has subscribed to
-it, as Kafka lists it only where somebody receives it. A version of ApiVersions that nobody knows is
-answered by dispatch.py.
+it, as Kafka lists it only where a plugin receives it. An unknown version of ApiVersions is the
+business of dispatch.py.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.handlers import handles
 from ottla.broker.metadata.features import SUPPORTED
+from ottla.broker.server.registry import handles
 from ottla.errors import InvalidRequestError
 from ottla.wire.messages import ApiVersionsRequest, ApiVersionsResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster.node import Node
-    from ottla.broker.server.dispatch import Call
+    from ottla.broker.handlers.context import NodeContext
+    from ottla.broker.server.call import Call
 
 _CLIENTS_SAY_WHO_SINCE: Final = 3
 _FEATURES_FROM_ZERO_SINCE: Final = 4
@@ -28,7 +28,7 @@ _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 @handles(ApiVersionsRequest, versions=range(5))
-def api_versions(node: Node, request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
+def api_versions(node: NodeContext, request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
     if call.version >= _CLIENTS_SAY_WHO_SINCE:
         for text in (request.client_software_name, request.client_software_version):
             if _SOFTWARE.fullmatch(text) is None:
@@ -40,7 +40,7 @@ def api_versions(node: Node, request: ApiVersionsRequest, call: Call) -> ApiVers
                 min_version=handler.advertised.start,
                 max_version=handler.advertised.stop - 1,
             )
-            for key, handler in sorted(node.dispatcher.handlers.items())
+            for key, handler in sorted(node.apis.items())
             if key not in _TELEMETRY or node.telemetry.is_offered
         ],
         supported_features=[

@@ -1,8 +1,8 @@
 """InitProducerId: an id for an idempotent producer (KIP-98).
 
-Without a transactional id every request gets an id that nobody has had, in epoch 0, whatever the producer was before
-(KIP-360 sends its old id and epoch along: both of them or none, else INVALID_REQUEST). Transactions are not served:
-a transactional id is INVALID_REQUEST and a line in the log.
+Without a transactional id every request gets an id that no producer has had, in epoch 0, whatever the producer was
+before (KIP-360 sends its old id and epoch along: both of them or none, else INVALID_REQUEST). Transactions are not
+served: a transactional id is INVALID_REQUEST and a line in the log.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.handlers import handles
+from ottla.broker.server.registry import handles
 from ottla.errors import BrokerError, InvalidRequestError
 from ottla.wire.messages import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster.node import Node
-    from ottla.broker.server.dispatch import Call
+    from ottla.broker.handlers.context import NodeContext
+    from ottla.broker.server.call import Call
 
 _log = logging.getLogger("ottla.broker.handlers.init_producer_id")
 
@@ -29,7 +29,9 @@ def _refuse(request: InitProducerIdRequest, error: BrokerError) -> InitProducerI
 
 
 @handles(InitProducerIdRequest, versions=range(6), refuse=_refuse)
-async def init_producer_id(node: Node, request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
+async def init_producer_id(
+    node: NodeContext, request: InitProducerIdRequest, call: Call
+) -> InitProducerIdResponse:
     if (request.producer_id == _NO_ID) != (request.producer_epoch == _NO_EPOCH):
         raise InvalidRequestError("a producer has an id and an epoch, or neither")
     if request.transactional_id == "":

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from ottla.broker.configs import preprocess
-from ottla.broker.handlers import handles
 from ottla.broker.server.refusals import refuse_alter_configs
+from ottla.broker.server.registry import handles
 from ottla.wire.messages import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -18,8 +18,8 @@ from ottla.wire.messages import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster.node import Node
-    from ottla.broker.server.dispatch import Call
+    from ottla.broker.handlers.context import NodeContext
+    from ottla.broker.server.call import Call
 
 _Result = TypeVar(
     "_Result",
@@ -29,24 +29,24 @@ _Result = TypeVar(
 
 
 @handles(AlterConfigsRequest, versions=range(3), refuse=refuse_alter_configs)
-async def alter_configs(node: Node, request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
-    objections = preprocess(request.resources, node.config, node.loggers)
-    answer, good = AlterConfigsResponse(), []
+async def alter_configs(node: NodeContext, request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
+    objections = preprocess(request.resources, node.configs.broker, node.configs.loggers)
+    response, good = AlterConfigsResponse(), []
     for resource, error in zip(request.resources, objections, strict=True):
         result = AlterConfigsResponse.AlterConfigsResourceResponse(
             resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
         )
-        answer.responses.append(result)
+        response.responses.append(result)
         if error is None:
             good.append(resource)
         else:
             result.error_code, result.error_message = error.code, error.message
     if good:
         passed_on = AlterConfigsRequest(resources=good, validate_only=request.validate_only)
-        forwarded = await node.link.forward(passed_on, call)
+        forwarded = await node.controller.forward(passed_on, call)
         assert isinstance(forwarded, AlterConfigsResponse)
-        fill_in(answer.responses, forwarded.responses)
-    return answer
+        fill_in(response.responses, forwarded.responses)
+    return response
 
 
 def fill_in(results: Sequence[_Result], of_controller: Iterable[_Result]) -> None:

@@ -2,28 +2,30 @@
 
 A broker knows brokers (endpoint type 1); a client that wants controllers (2) has come to the wrong one, which is
 MISMATCHED_ENDPOINT_TYPE, and any other type is UNSUPPORTED_ENDPOINT_TYPE (KIP-919). Fenced brokers are listed only
-where they are asked for, since version 2 (KIP-1073).
+where they are requested, since version 2 (KIP-1073).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.handlers import handles
 from ottla.broker.metadata.describe import CLUSTER_OPERATIONS, controller_id
+from ottla.broker.server.registry import handles
 from ottla.errors import MismatchedEndpointTypeError, UnsupportedEndpointTypeError
 from ottla.wire.messages import DescribeClusterRequest, DescribeClusterResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster.node import Node
-    from ottla.broker.server.dispatch import Call
+    from ottla.broker.handlers.context import NodeContext
+    from ottla.broker.server.call import Call
 
 _BROKERS: Final = 1
 _CONTROLLERS: Final = 2
 
 
 @handles(DescribeClusterRequest, versions=range(3))
-def describe_cluster(node: Node, request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
+def describe_cluster(
+    node: NodeContext, request: DescribeClusterRequest, call: Call
+) -> DescribeClusterResponse:
     if request.endpoint_type == _CONTROLLERS:
         return DescribeClusterResponse(
             error_code=MismatchedEndpointTypeError.code,

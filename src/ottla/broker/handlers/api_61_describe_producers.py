@@ -1,6 +1,6 @@
 """DescribeProducers: what a partition's leader knows of the producers that have written to it (KIP-664).
 
-Idempotent and transactional ones; a producer without an id leaves no trace. Only the leader answers. A partition
+Idempotent and transactional ones; a producer without an id leaves no trace. Only the leader serves it. A partition
 that a topic does not have is UNKNOWN_TOPIC_OR_PARTITION like the topic itself, but without a word.
 """
 
@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.handlers import handles
 from ottla.broker.metadata.names import why_invalid
-from ottla.broker.server.error_messages import sentence
+from ottla.broker.server.refusals import error_message
+from ottla.broker.server.registry import handles
 from ottla.errors import BrokerError, InvalidTopicError, UnknownTopicOrPartitionError
 from ottla.wire.messages import DescribeProducersRequest, DescribeProducersResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster.node import Node
+    from ottla.broker.handlers.context import NodeContext
     from ottla.broker.log.producers import ProducerStateEntry
-    from ottla.broker.server.dispatch import Call
+    from ottla.broker.server.call import Call
 
 _NO_OFFSET: Final = -1
-_UNKNOWN_TOPIC: Final = sentence(UnknownTopicOrPartitionError())
+_UNKNOWN_TOPIC: Final = error_message(UnknownTopicOrPartitionError())
 
-Answer = DescribeProducersResponse.PartitionResponse
+PartitionProducers = DescribeProducersResponse.PartitionResponse
 
 
 def _refuse(request: DescribeProducersRequest, error: BrokerError) -> DescribeProducersResponse:
@@ -31,7 +31,8 @@ def _refuse(request: DescribeProducersRequest, error: BrokerError) -> DescribePr
             DescribeProducersResponse.TopicResponse(
                 name=topic.name,
                 partitions=[
-                    Answer(partition_index=index, error_code=error.code) for index in topic.partition_indexes
+                    PartitionProducers(partition_index=index, error_code=error.code)
+                    for index in topic.partition_indexes
                 ],
             )
             for topic in request.topics
@@ -41,36 +42,38 @@ def _refuse(request: DescribeProducersRequest, error: BrokerError) -> DescribePr
 
 @handles(DescribeProducersRequest, versions=range(1), refuse=_refuse)
 def describe_producers(
-    node: Node, request: DescribeProducersRequest, call: Call
+    node: NodeContext, request: DescribeProducersRequest, call: Call
 ) -> DescribeProducersResponse:
     return DescribeProducersResponse(
         topics=[
             DescribeProducersResponse.TopicResponse(
                 name=topic.name,
-                partitions=[_answer(node, call, topic.name, index) for index in topic.partition_indexes],
+                partitions=[
+                    _described_partition(node, call, topic.name, index) for index in topic.partition_indexes
+                ],
             )
             for topic in request.topics
         ]
     )
 
 
-def _answer(node: Node, call: Call, topic: str, index: int) -> Answer:
-    answer = Answer(partition_index=index)
+def _described_partition(node: NodeContext, call: Call, topic: str, index: int) -> PartitionProducers:
+    described = PartitionProducers(partition_index=index)
     try:
         call.check(topic, index)
         if (reason := why_invalid(topic)) is not None:
             raise InvalidTopicError(reason)
         if topic not in node.image.topics:
             raise UnknownTopicOrPartitionError(_UNKNOWN_TOPIC)
-        answer.active_producers = _producers(node, topic, index)
+        described.active_producers = _producers(node, topic, index)
     except BrokerError as error:
-        answer.error_code = error.code
-        answer.error_message = error.message
-    return answer
+        described.error_code = error.code
+        described.error_message = error.message
+    return described
 
 
-def _producers(node: Node, topic: str, index: int) -> list[DescribeProducersResponse.ProducerState]:
-    return [_described(state) for state in node.led(topic, index).log.producers.active()]
+def _producers(node: NodeContext, topic: str, index: int) -> list[DescribeProducersResponse.ProducerState]:
+    return [_described(state) for state in node.replicas.led(topic, index).log.producers.active()]
 
 
 def _described(state: ProducerStateEntry) -> DescribeProducersResponse.ProducerState:

@@ -1,4 +1,4 @@
-"""PushTelemetry: a client's metrics, which are kept for whoever reads them (KIP-714).
+"""PushTelemetry: a client's metrics, which are kept for the test that reads them (KIP-714).
 
 Checked in Kafka's order: after a client has said that it ends, INVALID_REQUEST; too early,
 THROTTLING_QUOTA_EXCEEDED; for another subscription than the client has, UNKNOWN_SUBSCRIPTION_ID; then the codec
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.handlers import handles
-from ottla.broker.telemetry import Push, check_instance_id
+from ottla.broker.cluster.telemetry import Push, check_instance_id
+from ottla.broker.server.registry import handles
 from ottla.errors import (
     BrokerError,
     DecodeError,
@@ -22,19 +22,19 @@ from ottla.wire.compression import Compression, decompress
 from ottla.wire.messages import PushTelemetryRequest, PushTelemetryResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster.node import Node
-    from ottla.broker.server.dispatch import Call
+    from ottla.broker.handlers.context import NodeContext
+    from ottla.broker.server.call import Call
 
 _MOST_DECOMPRESSED: Final = 64 * 1024 * 1024
 
 
 @handles(PushTelemetryRequest, versions=range(1))
-def push_telemetry(node: Node, request: PushTelemetryRequest, call: Call) -> PushTelemetryResponse:
+def push_telemetry(node: NodeContext, request: PushTelemetryRequest, call: Call) -> PushTelemetryResponse:
     check_instance_id(request.client_instance_id)
     client = node.telemetry.client(node.id, request.client_instance_id, call.connection)
     try:
         client.push(request.subscription_id, request.terminating, node.now_ms())
-        metrics = _metrics(request, node.config.value("telemetry.max.bytes"))
+        metrics = _metrics(request, node.configs.value("telemetry.max.bytes"))
     except BrokerError as error:
         client.refused(error)
         raise

@@ -1,7 +1,7 @@
 """DescribeTopicPartitions: topics and their partitions, page by page (KIP-966).
 
 Topics come sorted by name, all of them where none is named; one that is not there is an error of its own, but not
-where all were asked for. A page has at most as many partitions as the client and max.request.partition.size.limit
+where all were requested. A page has at most as many partitions as the client and max.request.partition.size.limit
 allow, and at least one; where it ends before the last, a cursor says where the next begins. A cursor on a topic that
 the request leaves out, or below partition 0, is INVALID_REQUEST. No replica is ever in the ELR.
 """
@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinator.internal_topics import is_internal
-from ottla.broker.handlers import handles
 from ottla.broker.metadata.describe import TOPIC_OPERATIONS, leader_of, offline_replicas
 from ottla.broker.metadata.image import MetadataImage, PartitionImage
 from ottla.broker.metadata.names import why_invalid
-from ottla.broker.server.addressing import NO_PARTITION
+from ottla.broker.server.faults import NO_PARTITION
+from ottla.broker.server.registry import handles
 from ottla.errors import (
     BrokerError,
     InvalidRequestError,
@@ -26,26 +26,29 @@ from ottla.errors import (
 from ottla.wire.messages import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster.node import Node
-    from ottla.broker.server.dispatch import Call
+    from ottla.broker.handlers.context import NodeContext
+    from ottla.broker.server.call import Call
 
-Response = DescribeTopicPartitionsResponse
-Topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
-Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
+TopicPage = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
+PagedPartition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
 
 
-def _refuse(request: DescribeTopicPartitionsRequest, error: BrokerError) -> Response:
-    return Response(topics=[Topic(name=topic.name, error_code=error.code) for topic in request.topics])
+def _refuse(request: DescribeTopicPartitionsRequest, error: BrokerError) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(
+        topics=[TopicPage(name=topic.name, error_code=error.code) for topic in request.topics]
+    )
 
 
 @handles(DescribeTopicPartitionsRequest, versions=range(1), refuse=_refuse)
-def describe_topic_partitions(node: Node, request: DescribeTopicPartitionsRequest, call: Call) -> Response:
-    limit = min(node.config.value("max.request.partition.size.limit"), request.response_partition_limit)
+def describe_topic_partitions(
+    node: NodeContext, request: DescribeTopicPartitionsRequest, call: Call
+) -> DescribeTopicPartitionsResponse:
+    limit = min(node.configs.value("max.request.partition.size.limit"), request.response_partition_limit)
     remaining = max(limit, 1)
-    response = Response()
+    response = DescribeTopicPartitionsResponse()
     for name in _names(node.image, request):
         if not remaining:
-            response.next_cursor = Response.Cursor(topic_name=name, partition_index=0)
+            response.next_cursor = DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=0)
             break
         try:
             call.check(name, NO_PARTITION)
@@ -55,19 +58,21 @@ def describe_topic_partitions(node: Node, request: DescribeTopicPartitionsReques
             continue
         response.topics.append(topic)
         if behind is not None:
-            response.next_cursor = Response.Cursor(topic_name=name, partition_index=behind)
+            response.next_cursor = DescribeTopicPartitionsResponse.Cursor(
+                topic_name=name, partition_index=behind
+            )
             break
         remaining -= len(topic.partitions)
     return response
 
 
-def _page(image: MetadataImage, name: str, first: int, most: int) -> tuple[Topic, int | None]:
+def _page(image: MetadataImage, name: str, first: int, most: int) -> tuple[TopicPage, int | None]:
     """Some partitions of a topic, and which is the next, if there is one."""
     topic = image.topics.get(name)
     if topic is None:
         raise UnknownTopicOrPartitionError(topic=name) if why_invalid(name) is None else InvalidTopicError
     behind = min(len(topic.partitions), first + most)
-    page = Topic(
+    page = TopicPage(
         name=name,
         topic_id=topic.id,
         is_internal=is_internal(name),
@@ -99,8 +104,8 @@ def _first_partition(request: DescribeTopicPartitionsRequest, name: str) -> int:
     return cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
 
 
-def _missing(name: str, error: BrokerError) -> Topic:
-    return Topic(
+def _missing(name: str, error: BrokerError) -> TopicPage:
+    return TopicPage(
         error_code=error.code,
         name=name,
         is_internal=is_internal(name),
@@ -108,8 +113,8 @@ def _missing(name: str, error: BrokerError) -> Topic:
     )
 
 
-def _partition(image: MetadataImage, index: int, partition: PartitionImage) -> Partition:
-    return Partition(
+def _partition(image: MetadataImage, index: int, partition: PartitionImage) -> PagedPartition:
+    return PagedPartition(
         partition_index=index,
         leader_id=leader_of(image, partition),
         leader_epoch=partition.leader_epoch,

@@ -1,15 +1,14 @@
-"""What only the controller decides: a broker passes it on and passes the answer back (KIP-590).
+"""What only the controller decides: a broker passes it on and passes the response back (KIP-590).
 
 CreateTopics, DeleteTopics, CreatePartitions, ElectLeaders, UpdateFeatures and the two of partition reassignments.
-They share one handler, because a broker does nothing with them; the controller's side is controller/handlers.py. A
-controller that cannot be reached is REQUEST_TIMED_OUT.
+They share one handler, because a broker does nothing with them but say for which principal they are; the controller's
+side is controller/handlers.py. A controller that cannot be reached is REQUEST_TIMED_OUT.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.handlers import handles
 from ottla.broker.server.refusals import (
     refuse_alter_reassignments,
     refuse_create_partitions,
@@ -17,6 +16,7 @@ from ottla.broker.server.refusals import (
     refuse_delete_topics,
     refuse_elect_leaders,
 )
+from ottla.broker.server.registry import handles
 from ottla.wire import Message
 from ottla.wire.messages import (
     AlterPartitionReassignmentsRequest,
@@ -29,8 +29,8 @@ from ottla.wire.messages import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster.node import Node
-    from ottla.broker.server.dispatch import Call
+    from ottla.broker.handlers.context import NodeContext
+    from ottla.broker.server.call import Call
 
 
 @handles(CreateTopicsRequest, versions=range(2, 8), refuse=refuse_create_topics)
@@ -40,5 +40,5 @@ if TYPE_CHECKING:
 @handles(AlterPartitionReassignmentsRequest, versions=range(2), refuse=refuse_alter_reassignments)
 @handles(ListPartitionReassignmentsRequest, versions=range(1))
 @handles(UpdateFeaturesRequest, versions=range(3))
-async def forward(node: Node, request: Message, call: Call) -> Message:
-    return await node.link.forward(request, call)
+async def forward(node: NodeContext, request: Message, call: Call) -> Message:
+    return await node.controller.forward(request, call)

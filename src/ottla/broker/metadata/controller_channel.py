@@ -38,7 +38,7 @@ from ottla.wire.primitives import Buffer
 
 if TYPE_CHECKING:
     from ottla.broker.cluster.node import Node
-    from ottla.broker.server.dispatch import Call
+    from ottla.broker.server.call import Call
 
 _log = logging.getLogger("ottla.broker.metadata.controller_channel")
 
@@ -84,7 +84,7 @@ class ControllerChannel:
                 asyncio.create_task(unending(self._follow, "it cannot apply the metadata log", fail)),
                 asyncio.create_task(unending(self._beat, "it cannot send heartbeats", fail)),
             ]
-        session = self._node.config.value("broker.session.timeout.ms") / 1000
+        session = self._node.configs.value("broker.session.timeout.ms") / 1000
         try:
             await asyncio.wait_for(self._alive.wait(), _START_TIMEOUT + session)
         except TimeoutError:
@@ -137,12 +137,12 @@ class ControllerChannel:
     # Requests
 
     async def forward(self, request: Message, call: Call) -> Message:
-        """A client's request, handled by the controller (KIP-590)."""
+        """A client's request, answered by the controller, for the principal of the call (KIP-590)."""
         header = call.header
         parts = encode_request(request, call.version, header.correlation_id, header.client_id)
         envelope = EnvelopeRequest(
             request_data=b"".join(parts)[4:],
-            request_principal=b"",
+            request_principal=call.principal.to_bytes(),
             client_host_address=b"\x7f\0\0\1",
         )
         response = await self._request("forward", envelope, 0, EnvelopeResponse)
@@ -281,7 +281,7 @@ class ControllerChannel:
             self._alive.set()
 
     async def _beat(self) -> None:
-        interval = self._node.config.value("broker.heartbeat.interval.ms") / 1000
+        interval = self._node.configs.value("broker.heartbeat.interval.ms") / 1000
         while True:
             await self._clock.sleep(interval)
             await self._running.wait()

@@ -1,7 +1,8 @@
-"""One node's replica of one partition: what it may serve as leader or follower, and who waits for it.
+"""One node's replica of one partition: what it may serve as leader or follower.
 
 The log is below; here are the rules of a replica: leader epochs, the high watermark, the last stable offset, how
-many replicas must be in sync. No I/O: an append and a read are calls, and whoever waits for more data is told.
+many replicas must be in sync. No I/O and no waiting: an append and a read are calls, and the replica manager, through
+which every change comes, wakes the requests that wait for it.
 
 While all replicas hold the same log (volume.py), whatever the leader has appended is on every replica in sync, so
 the high watermark is the log's end. A leader that has been replaced without knowing it is fenced by the log: it
@@ -10,7 +11,7 @@ knows the epoch of the newest leader.
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final
 
 from ottla.broker.log.log import Appended, Log, Slice
 from ottla.broker.log.validation import LATEST_PRODUCE
@@ -29,12 +30,8 @@ from ottla.wire.primitives import Buffer
 ACKS_ALL: Final = -1
 NO_EPOCH: Final = -1
 
-
-class Watcher(Protocol):
-    """Somebody who waits for a partition to change."""
-
-    def appended(self, size: int) -> None: ...
-    def changed(self) -> None: ...
+PartitionKey = tuple[str, int]
+"""Topic and index."""
 
 
 class Partition:
@@ -47,7 +44,6 @@ class Partition:
         self.index = index
         self.log = log
         self.image = PartitionImage((), (), -1, NO_EPOCH, -1)
-        self._watchers: dict[Watcher, None] = {}
 
     def become(self, image: PartitionImage) -> None:
         """The controller has decided something about this partition."""
@@ -56,12 +52,14 @@ class Partition:
         # A node that lags behind hears of its leadership after another one has taken over: the log knows better.
         if self.is_leader and (latest is None or image.leader_epoch > latest):
             self.log.epochs.assign(image.leader_epoch, self.log.log_end_offset)
-        self._wake()
 
     def retire(self) -> None:
         """The replica is no longer served here."""
         self.image = PartitionImage((), (), -1, self.leader_epoch, self.image.partition_epoch)
-        self._wake()
+
+    @property
+    def key(self) -> PartitionKey:
+        return self.topic, self.index
 
     @property
     def leader_epoch(self) -> int:
@@ -102,15 +100,10 @@ class Partition:
     ) -> Appended:
         """Appends a producer's batch, sent in this version of Produce."""
         self.check_leader()
-        # More replicas than a partition has cannot be asked for.
+        # A config cannot demand more replicas than the partition has.
         if acks == ACKS_ALL and len(self.image.isr) < min(min_in_sync, len(self.image.replicas)):
             raise NotEnoughReplicasError(topic=self.topic, partition=self.index, broker=self.node_id)
-        appended = self.log.append_as_leader(records, self.leader_epoch, now_ms, version=version)
-        if not appended.duplicate:
-            size = len(records)
-            for watcher in list(self._watchers):
-                watcher.appended(size)
-        return appended
+        return self.log.append_as_leader(records, self.leader_epoch, now_ms, version=version)
 
     def read(self, offset: int, max_bytes: int, *, committed: bool, at_least_one: bool) -> Slice:
         """What a consumer at `offset` may see."""
@@ -120,12 +113,12 @@ class Partition:
         return self.log.read(offset, max_bytes, upper, at_least_one=at_least_one)
 
     def fetch(self, offset: int, max_bytes: int, *, committed: bool, at_least_one: bool) -> Slice:
-        """As `read`, in the form in which Kafka answers a Fetch."""
+        """As `read`, in the form that Kafka's Fetch responses have."""
         if not self.log.log_start_offset <= offset <= self.high_watermark:
             raise OffsetOutOfRangeError(topic=self.topic, partition=self.index, broker=self.node_id)
         upper = self.last_stable_offset if committed else self.high_watermark
         if max_bytes < 0 and offset < upper:
-            # As in Kafka, which has no other answer to it.
+            # As in Kafka, which has no other response to it.
             raise UnknownServerError(f"a limit of {max_bytes} bytes")
         return self.log.fetch(offset, max_bytes, upper, at_least_one=at_least_one)
 
@@ -136,15 +129,4 @@ class Partition:
         if not 0 <= target <= self.high_watermark:
             raise OffsetOutOfRangeError(topic=self.topic, partition=self.index, broker=self.node_id)
         self.log.delete_records(target)
-        self._wake()
         return self.log.log_start_offset
-
-    def watch(self, watcher: Watcher) -> None:
-        self._watchers[watcher] = None
-
-    def unwatch(self, watcher: Watcher) -> None:
-        self._watchers.pop(watcher, None)
-
-    def _wake(self) -> None:
-        for watcher in list(self._watchers):
-            watcher.changed()

@@ -1,32 +1,34 @@
-"""Dispatch: from a frame to the handler of its API, and from the handler's answer back to a frame.
+"""Dispatch: from a frame to the handler of its API, and from the handler's response back to a frame.
 
-A connection has one request in work at a time, so its answers leave in order (Kafka mutes a channel in the same
-way). Handlers that need not wait answer within the call that brought the frame; one that waits, a long poll for
+A connection has one pending request at a time, so its responses leave in order (Kafka mutes a channel in the same
+way). Handlers that need not wait respond within the call that brought the frame; one that waits, a long poll for
 instance, holds up its own connection and no other. Requests queue only while the server is paused, and the queue
 is bounded: when it is full, no connection is read.
 
 What goes wrong is answered as Kafka does it: what cannot be understood closes the connection, ApiVersions of an
-unknown version is answered in version 0, and an error that nobody expected is UNKNOWN_SERVER_ERROR and a log line.
+unknown version is answered in version 0, and an unexpected error in a handler is UNKNOWN_SERVER_ERROR and a log line.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections import deque
-from collections.abc import Awaitable, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ottla.broker.server.addressing import set_error
-from ottla.broker.server.faults import Fault, Faults, TopicPartition
-from ottla.broker.server.registry import Answer, Handler
+from ottla.broker.server.call import Call
+from ottla.broker.server.faults import Fault, Faults, set_error
+from ottla.broker.server.registry import Handler, HandlerResult, PendingResponse
 from ottla.errors import BrokerError, EncodeError, ProtocolError, UnknownServerError
 from ottla.net.connection import Connection
 from ottla.runtime import Runtime
 from ottla.wire import Message, Uuid, decode_request_header, encode_response
 from ottla.wire.apis import API_VERSIONS_KEY, api_for_key
 from ottla.wire.messages import ApiVersionsResponse, RequestHeader
+
+if TYPE_CHECKING:
+    from ottla.broker.replication.partition import PartitionKey
 
 _log = logging.getLogger("ottla.broker.server.dispatch")
 _requests = logging.getLogger("ottla.broker.requests")
@@ -37,45 +39,16 @@ _UNSUPPORTED_VERSION: Final = 35
 
 
 class Owner(Protocol):
-    """What dispatch has to know of the server it works for; handlers get it as it is."""
+    """What dispatch has to know of the server it works for; handlers get it as their context."""
 
     id: int
     runtime: Runtime
 
     def topic_name(self, topic_id: Uuid) -> str | None: ...
 
-    def touched(self, request: Message) -> list[TopicPartition]:
+    def touched(self, request: Message) -> list[PartitionKey]:
         """The partitions that a request is about, those of its fetch session included."""
         ...
-
-
-class Call:
-    """One request on its way: what handlers may want to know beside its body."""
-
-    __slots__ = ("connection", "handler", "header", "refused", "request")
-
-    def __init__(
-        self, connection: Connection, header: RequestHeader, handler: Handler, request: Message
-    ) -> None:
-        self.connection = connection
-        self.header = header
-        self.handler = handler
-        self.request = request
-        self.refused: dict[TopicPartition, BrokerError] | None = None
-        """Partitions that a fault wants refused."""
-
-    @property
-    def version(self) -> int:
-        return self.header.request_api_version
-
-    @property
-    def client_id(self) -> str | None:
-        return self.header.client_id
-
-    def check(self, topic: str, partition: int) -> None:
-        """Raises what a fault wants answered for this partition; handlers ask before they touch it."""
-        if self.refused is not None and (topic, partition) in self.refused:
-            raise self.refused[topic, partition]
 
 
 class Dispatcher:
@@ -87,12 +60,15 @@ class Dispatcher:
         handlers: Mapping[int, Handler],
         faults: Faults,
         queue_limit: int = DEFAULT_QUEUE,
+        *,
+        listener: str,
     ) -> None:
         self.handlers = handlers
         self._owner = owner
         self._faults = faults
         self._queue: deque[tuple[Connection, memoryview]] = deque()
         self._queue_limit = queue_limit
+        self._listener = listener
         # The task that works for a connection; one that has none may send its next request.
         self._working: dict[Connection, asyncio.Task[None]] = {}
         self._resumed: asyncio.Event | None = None
@@ -102,7 +78,7 @@ class Dispatcher:
         return len(self._queue) >= self._queue_limit
 
     @property
-    def in_work(self) -> int:
+    def pending_requests(self) -> int:
         """How many requests wait for something."""
         return len(self._working) + len(self._queue)
 
@@ -123,7 +99,7 @@ class Dispatcher:
                 self._continue(connection)
 
     def received(self, connection: Connection, frame: memoryview) -> None:
-        """A request has come in. While it is in work its connection is paused."""
+        """A request has come in. While it is pending its connection is paused."""
         if self._resumed is not None:
             self._queue.append((connection, frame))
             connection.pause()
@@ -131,7 +107,7 @@ class Dispatcher:
             self._serve(connection, frame)
 
     def lost(self, connection: Connection) -> None:
-        """Nobody waits for the answer any more."""
+        """The peer does not wait for its response any more."""
         task = self._working.pop(connection, None)
         if task is not None:
             task.cancel()
@@ -143,7 +119,9 @@ class Dispatcher:
         return connection in self._working
 
     async def close(self) -> None:
-        """Gives up what is in work."""
+        """Gives up what is pending."""
+        if self.pending_requests:
+            _log.info("node %s gives up %s pending requests", self._owner.id, self.pending_requests)
         self._queue.clear()
         tasks = list(self._working.values())
         self._working.clear()
@@ -155,7 +133,7 @@ class Dispatcher:
         try:
             self._take_up(connection, frame)
         except Exception:  # noqa: BLE001 - a bug costs this connection, and no other
-            # Often this runs in a callback of the loop, where nobody would close the connection.
+            # Often this runs in a callback of the loop, which would leave the connection open.
             _log.exception("node %s: closing %s after a failure", self._owner.id, connection.peer)
             connection.abort()
 
@@ -177,26 +155,26 @@ class Dispatcher:
             )
             connection.abort()
             return
-        call = Call(connection, header, handler, request)
+        call = Call(connection, header, handler, request, listener=self._listener)
         if _requests.isEnabledFor(logging.DEBUG):
             _requests.debug("node %s <- %s v%s %r", self._owner.id, connection.peer, call.version, request)
         if self._faults.rules:
             self._work(call, self._with_faults(call))
             return
-        answer = self._invoke(call)
-        if inspect.isawaitable(answer):
-            self._work(call, self._later(call, answer), answer)
+        result = self._invoke(call)
+        if result is None or isinstance(result, Message):
+            self._respond(call, result)
         else:
-            self._answer(call, answer)
+            self._work(call, self._later(call, result), result)
 
     def _handler(self, connection: Connection, header: RequestHeader) -> Handler | None:
-        """Who serves this request; where nobody does, it has been dealt with."""
+        """The handler of this request; where there is none, the request has been dealt with."""
         key, version = header.request_api_key, header.request_api_version
         handler = self.handlers.get(key)
         if handler is not None and version in handler.versions:
             return handler
         if key == API_VERSIONS_KEY and handler is not None:
-            # KIP-511: in version 0, which every client can read, and with what it may ask for instead.
+            # KIP-511: in version 0, which every client can read, and with what it may send instead.
             listed = handler.advertised
             response = ApiVersionsResponse(
                 error_code=_UNSUPPORTED_VERSION,
@@ -219,7 +197,7 @@ class Dispatcher:
         connection.abort()
         return None
 
-    def _invoke(self, call: Call) -> Answer:
+    def _invoke(self, call: Call) -> HandlerResult:
         try:
             return call.handler.function(self._owner, call.request, call)
         except BrokerError as error:
@@ -227,9 +205,9 @@ class Dispatcher:
         except Exception:  # noqa: BLE001 - a bug in one handler is answered, and the node serves on
             return self._unexpected(call)
 
-    async def _result(self, call: Call, answer: Awaitable[Message | None]) -> Message | None:
+    async def _result(self, call: Call, pending: PendingResponse) -> Message | None:
         try:
-            return await answer
+            return await pending
         except BrokerError as error:
             return self._refuse(call, error)
         except Exception:  # noqa: BLE001 - a bug in one handler is answered, and the node serves on
@@ -245,18 +223,20 @@ class Dispatcher:
         _log.exception("node %s: %s version %s failed", self._owner.id, call.handler.api.name, call.version)
         return self._refuse(call, UnknownServerError())
 
-    def _work(self, call: Call, work: Any, answer: Awaitable[Message | None] | None = None) -> None:
+    def _work(
+        self, call: Call, work: Coroutine[Any, Any, None], pending: PendingResponse | None = None
+    ) -> None:
         connection = call.connection
         connection.pause()
         task = asyncio.get_running_loop().create_task(work)
         self._working[connection] = task
-        task.add_done_callback(lambda done: self._worked(connection, done, answer))
+        task.add_done_callback(lambda done: self._worked(connection, done, pending))
 
     def _worked(
-        self, connection: Connection, task: asyncio.Task[None], answer: Awaitable[Message | None] | None
+        self, connection: Connection, task: asyncio.Task[None], pending: PendingResponse | None
     ) -> None:
-        if inspect.iscoroutine(answer):
-            answer.close()  # not even begun, where the task was cancelled before its first step
+        if pending is not None:
+            pending.close()  # not even begun, where the task was cancelled before its first step
         if self._working.get(connection) is task:
             del self._working[connection]
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -265,17 +245,17 @@ class Dispatcher:
         self._continue(connection)
 
     def _continue(self, connection: Connection) -> None:
-        """The next request of the connection, unless the last one is still in work or its answer not yet gone."""
+        """The next request of the connection, unless the last one is still pending or its response not yet gone."""
         if connection not in self._working and connection.is_writable and not connection.is_closed:
             connection.resume()
 
-    async def _later(self, call: Call, answer: Awaitable[Message | None]) -> None:
-        response = await self._result(call, answer)
+    async def _later(self, call: Call, pending: PendingResponse) -> None:
+        response = await self._result(call, pending)
         while self._resumed is not None:
             await self._resumed.wait()
-        self._answer(call, response)
+        self._respond(call, response)
 
-    def _answer(self, call: Call, response: Message | None) -> None:
+    def _respond(self, call: Call, response: Message | None) -> None:
         connection = call.connection
         if response is None or connection.is_closed:
             return
@@ -284,23 +264,23 @@ class Dispatcher:
         try:
             parts = self._encoded(call, response)
         except ProtocolError:
-            _log.exception("node %s: an answer that cannot be written: %r", self._owner.id, response)
+            _log.exception("node %s: a response that cannot be written: %r", self._owner.id, response)
             connection.abort()
             return
         connection.send(parts)
         if not connection.is_writable:
-            # A slow reader: it gets its next answer when it has taken this one.
+            # A slow reader: it gets its next response when it has taken this one.
             connection.pause()
 
     def _encoded(self, call: Call, response: Message) -> list[Any]:
-        """An answer that has no room for what it should say, an error message of 40 kB, is an error like others."""
+        """A response that has no room for what it should say, an error message of 40 kB, is an error like others."""
         try:
             return encode_response(response, call.version, call.header.correlation_id)
         except EncodeError as error:
             refused = call.handler.refuse(call.request, UnknownServerError())
             if refused is None:
                 raise
-            _log.warning("node %s: an answer that cannot be written: %s", self._owner.id, error)
+            _log.warning("node %s: a response that cannot be written: %s", self._owner.id, error)
             return encode_response(refused, call.version, call.header.correlation_id)
 
     # With faults
@@ -317,10 +297,13 @@ class Dispatcher:
             elif fault.is_about_partitions:
                 call.refused = {partition: fault.action.as_error() for partition in partitions}
             else:
-                self._answer(call, self._refuse(call, fault.action.as_error()))
+                self._respond(call, self._refuse(call, fault.action.as_error()))
                 return
-        answer = self._invoke(call)
-        response = await self._result(call, answer) if inspect.isawaitable(answer) else answer
+        result = self._invoke(call)
+        if result is None or isinstance(result, Message):
+            response = result
+        else:
+            response = await self._result(call, result)
         for stage in ("after_append", "response"):
             struck = self._strike(stage, call, touched)
             if struck is None:
@@ -338,11 +321,11 @@ class Dispatcher:
                 response = self._refuse(call, fault.action.as_error())
         while self._resumed is not None:
             await self._resumed.wait()
-        self._answer(call, response)
+        self._respond(call, response)
 
     def _strike(
-        self, stage: str, call: Call, touched: list[TopicPartition]
-    ) -> tuple[Fault, list[TopicPartition]] | None:
+        self, stage: str, call: Call, touched: list[PartitionKey]
+    ) -> tuple[Fault, list[PartitionKey]] | None:
         return self._faults.strike(stage, call.handler.api.name, self._owner.id, call.client_id, touched)
 
     async def _act(self, call: Call, fault: Fault) -> bool:

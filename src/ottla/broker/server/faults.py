@@ -5,26 +5,41 @@
     await fault.wait()          # until it has struck
     assert fault.hits == 1
 
-Dispatch asks here before a handler runs (`before_append`), after it has done its work (`after_append`), and when
-its answer is about to leave (`response`). Rules are tried in the order in which they were added, and a request meets
-at most one of them at each of these moments. They strike what clients ask of brokers, not what nodes ask of the
+Dispatch looks for a rule before a handler runs (`before_append`), after it has done its work (`after_append`), and
+when its response is about to leave (`response`). Rules are tried in the order in which they were added, and a request
+meets at most one of them at each of these moments. They strike the requests of clients, not those of nodes to the
 controller. Nothing here waits or knows a socket.
+
+Which partitions a request is about, and where its response has an error code for each, is found by the handful of
+words that Kafka's messages use for a topic and for a partition, whatever the API.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.errors import ERRORS, BrokerError, from_code
-from ottla.wire import api_named
+from ottla.wire import Uuid, WireStruct, api_named
+
+if TYPE_CHECKING:
+    from ottla.broker.replication.partition import PartitionKey
 
 STAGES: Final = ("before_append", "after_append", "response")
-TopicPartition = tuple[str, int]
 _CODES: Final = 1 << 15
+NO_PARTITION: Final = -1
+"""Of a topic that a message names without saying which of its partitions."""
+
+TopicName = Callable[[Uuid], str | None]
+"""The name of a topic by its id, if there is one."""
+
+_TOPIC_LISTS: Final = ("topics", "topic_data", "responses", "data")
+_PARTITION_LISTS: Final = ("partitions", "partition_data", "partition_responses", "partition_indexes")
+_TOPIC_NAMES: Final = ("name", "topic", "topic_name")
+_PARTITION_NUMBERS: Final = ("partition_index", "partition", "index")
 
 
 @dataclass(frozen=True)
@@ -49,11 +64,11 @@ drop: Final = Action("drop")
 """The connection is closed, as when a broker dies."""
 
 never: Final = Action("never")
-"""The request is never answered; its connection stays open and serves nothing else."""
+"""There is never a response; its connection stays open and serves nothing else."""
 
 
 def delay(seconds: float) -> Action:
-    """The request, or its answer, waits by the cluster's clock."""
+    """The request, or its response, waits by the cluster's clock."""
     if not 0 <= seconds < math.inf:
         raise ValueError(f"delay({seconds}): 0 seconds or more are meant; `never` waits for ever")
     return Action("delay", seconds=seconds)
@@ -99,7 +114,7 @@ class Fault:
     def is_spent(self) -> bool:
         return self.count is not None and self.hits >= self.count
 
-    def partitions(self, touched: Iterable[TopicPartition]) -> list[TopicPartition]:
+    def partitions(self, touched: Iterable[PartitionKey]) -> list[PartitionKey]:
         """Those of the request's partitions that the rule is about."""
         return [
             (topic, partition)
@@ -177,8 +192,8 @@ class Faults:
         self.rules.clear()
 
     def strike(
-        self, when: str, api: str, node: int, client_id: str | None, touched: list[TopicPartition]
-    ) -> tuple[Fault, list[TopicPartition]] | None:
+        self, when: str, api: str, node: int, client_id: str | None, touched: list[PartitionKey]
+    ) -> tuple[Fault, list[PartitionKey]] | None:
         """The first rule for this moment of this request, with the partitions it is about, or None."""
         for fault in self.rules:
             if fault.when != when or fault.is_spent or fault.api not in (None, api):
@@ -191,3 +206,47 @@ class Faults:
             fault.strike()
             return fault, partitions
         return None
+
+
+def addressed(message: Any, topic_name: TopicName) -> Iterator[tuple[str, int, WireStruct | None]]:
+    """(topic, partition, the structure that stands for it in the message) for each of them."""
+    for topic in _elements(message, _TOPIC_LISTS):
+        name = topic if isinstance(topic, str) else _name(topic, topic_name)
+        if name is None:
+            continue
+        partitions = _elements(topic, _PARTITION_LISTS)
+        if not partitions:
+            yield name, NO_PARTITION, topic if isinstance(topic, WireStruct) else None
+        for partition in partitions:
+            if isinstance(partition, int):
+                yield name, partition, None
+            else:
+                yield name, _first(partition, _PARTITION_NUMBERS), partition
+
+
+def set_error(message: Any, partitions: list[tuple[str, int]], code: int, topic_name: TopicName) -> None:
+    """Gives these partitions of a response an error code; a whole response, where it names none."""
+    patched = False
+    for topic, partition, struct in addressed(message, topic_name):
+        if (topic, partition) in partitions and struct is not None and "error_code" in struct.FIELDS:
+            struct.error_code = code  # type: ignore[attr-defined]
+            patched = True
+    if not patched and "error_code" in message.FIELDS:
+        message.error_code = code
+
+
+def _elements(holder: Any, names: tuple[str, ...]) -> list[Any]:
+    found = _first(holder, names)
+    return found if isinstance(found, list) else []
+
+
+def _name(topic: Any, topic_name: TopicName) -> str | None:
+    name = _first(topic, _TOPIC_NAMES)
+    if name:
+        return str(name)
+    topic_id = getattr(topic, "topic_id", None)
+    return topic_name(topic_id) if topic_id is not None else None
+
+
+def _first(holder: Any, names: tuple[str, ...]) -> Any:
+    return next((getattr(holder, name) for name in names if hasattr(holder, name)), None)

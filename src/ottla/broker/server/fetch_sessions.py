@@ -1,7 +1,7 @@
 """Fetch sessions (KIP-227): what a client fetches is remembered, and only what changed is said, both ways.
 
 A cache belongs to a node. A request becomes a context, which knows the partitions to read and, given what was
-read, which of it the answer has to mention. No I/O and no clock: the time comes with each call.
+read, which of it the response has to mention. No I/O and no clock: the time comes with each call.
 
     session id   epoch   meaning
     0            -1      no session wanted
@@ -12,9 +12,8 @@ read, which of it the answer has to mention. No I/O and no clock: the time comes
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ottla.errors import (
     BrokerError,
@@ -26,19 +25,21 @@ from ottla.runtime import Random
 from ottla.wire import ZERO_UUID, Uuid
 from ottla.wire.messages import FetchRequest, FetchResponse
 
+if TYPE_CHECKING:
+    from ottla.broker.server.faults import TopicName
+
 FINAL_EPOCH: Final = -1
 INITIAL_EPOCH: Final = 0
 _LARGEST: Final = 0x7FFFFFFF
 TOPIC_IDS_SINCE: Final = 13
 
-Key = tuple[str, Uuid, int]
+SessionKey = tuple[str, Uuid, int]
 """A partition as the request named it: by topic name before version 13, by topic id from there on."""
-TopicName = Callable[[Uuid], str | None]
 
 
 @dataclass(slots=True)
-class Wanted:
-    """A partition that is to be read, and what the client was last told of it."""
+class SessionPartition:
+    """A partition that is to be read, and what the client was last told of it, where there is a session."""
 
     topic: str | None
     topic_id: Uuid
@@ -50,25 +51,25 @@ class Wanted:
     def partition(self) -> int:
         return self.request.partition
 
-    def update(self, answer: FetchResponse.PartitionData) -> bool:
-        """Takes note of an answer; whether it holds anything that the client does not know."""
-        mention = bool(answer.records)
-        if answer.high_watermark != self.high_watermark:
-            self.high_watermark = answer.high_watermark
+    def update(self, result: FetchResponse.PartitionData) -> bool:
+        """Takes note of what the client is told; whether any of it is new."""
+        mention = bool(result.records)
+        if result.high_watermark != self.high_watermark:
+            self.high_watermark = result.high_watermark
             mention = True
-        if answer.log_start_offset != self.log_start_offset:
-            self.log_start_offset = answer.log_start_offset
+        if result.log_start_offset != self.log_start_offset:
+            self.log_start_offset = result.log_start_offset
             mention = True
-        if answer.preferred_read_replica != -1 or answer.diverging_epoch is not None:
+        if result.preferred_read_replica != -1 or result.diverging_epoch is not None:
             mention = True
-        if answer.error_code != 0:
-            # Said again with the next answer, and so is the end of the error.
+        if result.error_code != 0:
+            # Said again with the next response, and so is the end of the error.
             self.high_watermark = -1
             mention = True
         return mention
 
 
-class FetchSession:
+class CachedFetchSession:
     """One client's session."""
 
     def __init__(self, session_id: int, uses_topic_ids: bool, now: float) -> None:
@@ -76,7 +77,7 @@ class FetchSession:
         self.uses_topic_ids = uses_topic_ids
         self.epoch = 1
         self.used_at = now
-        self.partitions: dict[Key, Wanted] = {}
+        self.partitions: dict[SessionKey, SessionPartition] = {}
 
     def advance(self, now: float) -> None:
         self.epoch = 1 if self.epoch == _LARGEST else self.epoch + 1
@@ -85,14 +86,16 @@ class FetchSession:
 
 @dataclass(slots=True)
 class FetchContext:
-    """One request: the partitions to read, and how to answer."""
+    """One request: the partitions to read, and what to respond."""
 
-    wanted: list[Wanted]
-    session: FetchSession | None = None
+    wanted: list[SessionPartition]
+    session: CachedFetchSession | None = None
     is_incremental: bool = False
     error: BrokerError | None = None
 
-    def fails_over(self, results: list[tuple[Wanted, FetchResponse.PartitionData]], version: int) -> bool:
+    def fails_over(
+        self, results: list[tuple[SessionPartition, FetchResponse.PartitionData]], version: int
+    ) -> bool:
         """Whether Kafka fails inside: it compares each topic with the one before by its name, if that has no id.
 
         The zero id has neither, which shows as soon as another partition follows.
@@ -101,7 +104,7 @@ class FetchContext:
             return False
         return any(wanted.topic_id == ZERO_UUID for wanted, _ in results[:-1])
 
-    def answer(self, results: list[tuple[Wanted, FetchResponse.PartitionData]]) -> FetchResponse:
+    def respond(self, results: list[tuple[SessionPartition, FetchResponse.PartitionData]]) -> FetchResponse:
         """The response, without what a session's client already knows."""
         response = FetchResponse(session_id=self.session.id if self.session else 0)
         if self.error is not None:
@@ -135,12 +138,12 @@ class FetchSessions:
         self._random = random
         self._slots = slots
         self._eviction = eviction
-        self._sessions: dict[int, FetchSession] = {}
+        self._sessions: dict[int, CachedFetchSession] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def peek(self, session_id: int) -> list[Wanted]:
+    def peek(self, session_id: int) -> list[SessionPartition]:
         """The partitions of a session, without using it."""
         session = self._sessions.get(session_id)
         return list(session.partitions.values()) if session else []
@@ -187,13 +190,13 @@ class FetchSessions:
                 wanted.topic = topic_name(wanted.topic_id)
         return FetchContext(list(session.partitions.values()), session, is_incremental=True)
 
-    def _create(self, version: int, now: float) -> FetchSession | None:
+    def _create(self, version: int, now: float) -> CachedFetchSession | None:
         if len(self._sessions) >= self._slots and not self._evict(now):
             return None
         session_id = 0
         while session_id == 0 or session_id in self._sessions:
             session_id = self._random.randrange(1, _LARGEST)
-        session = FetchSession(session_id, version >= TOPIC_IDS_SINCE, now)
+        session = CachedFetchSession(session_id, version >= TOPIC_IDS_SINCE, now)
         self._sessions[session_id] = session
         return session
 
@@ -207,21 +210,21 @@ class FetchSessions:
         return True
 
 
-def _wanted(request: FetchRequest, version: int, topic_name: TopicName) -> dict[Key, Wanted]:
-    wanted: dict[Key, Wanted] = {}
+def _wanted(request: FetchRequest, version: int, topic_name: TopicName) -> dict[SessionKey, SessionPartition]:
+    wanted: dict[SessionKey, SessionPartition] = {}
     for topic in request.topics:
         name = topic_name(topic.topic_id) if version >= TOPIC_IDS_SINCE else topic.topic
         for partition in topic.partitions:
             key = _key(topic.topic, topic.topic_id, partition.partition, version)
-            wanted[key] = Wanted(name, key[1], partition)
+            wanted[key] = SessionPartition(name, key[1], partition)
     return wanted
 
 
-def _key(topic: str, topic_id: Uuid, partition: int, version: int) -> Key:
+def _key(topic: str, topic_id: Uuid, partition: int, version: int) -> SessionKey:
     return ("", topic_id, partition) if version >= TOPIC_IDS_SINCE else (topic, ZERO_UUID, partition)
 
 
-def _move_to_end(session: FetchSession, wanted: Wanted) -> None:
+def _move_to_end(session: CachedFetchSession, wanted: SessionPartition) -> None:
     by_id = session.uses_topic_ids
     key = ("" if by_id else wanted.topic or "", wanted.topic_id, wanted.partition)
     if key in session.partitions:

@@ -1,14 +1,24 @@
-"""Answers that refuse a whole request where one error code at the top is not enough: each item gets it.
+"""Responses that refuse a whole request, and the error messages in them.
 
-As Kafka's getErrorResponse does. Both the broker, which may be unable to reach the controller, and the controller
-use those for what is forwarded.
+Where one error code at the top is not enough, each item of a request gets it, as Kafka's getErrorResponse does. Both
+the broker, which may be unable to reach the controller, and the controller use those for what is forwarded.
+
+Kafka's standard messages stand in the few responses that carry them: clients show them to people, and people search
+for them. An error that was raised with a message of its own keeps it; one that Kafka has no need to explain here is
+explained in ours.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
-from ottla.errors import BrokerError
+from ottla.errors import (
+    BrokerError,
+    CoordinatorNotAvailableError,
+    InvalidRequestError,
+    UnknownTopicOrPartitionError,
+)
 from ottla.wire.messages import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -25,6 +35,20 @@ from ottla.wire.messages import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+
+_STANDARD: Final[Mapping[int, str]] = {
+    UnknownTopicOrPartitionError.code: "This server does not host this topic-partition.",
+    CoordinatorNotAvailableError.code: "The coordinator is not available.",
+    InvalidRequestError.code: (
+        "This most likely occurs because of a request being malformed by the client library or the message was "
+        "sent to an incompatible broker. See the broker logs for more details."
+    ),
+}
+
+
+def error_message(error: BrokerError) -> str:
+    """What to put into the error message of a response."""
+    return error.message or _STANDARD.get(error.code) or str(error)
 
 
 def refuse_create_topics(request: CreateTopicsRequest, error: BrokerError) -> CreateTopicsResponse:

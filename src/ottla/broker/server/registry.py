@@ -1,29 +1,43 @@
-"""Which APIs a server answers, in which versions, and by which function.
+"""Which APIs a server serves, in which versions, and by which function.
 
-A handler registers itself with one line; what ApiVersions says is derived from here. Brokers and the controller
-have a registry each. Who calls the handlers, and in which order, is dispatch.py's business.
+A handler registers itself with one line when its module is imported; what ApiVersions says is derived from here.
+Brokers and the controller have a registry each: `BROKER_APIS` is filled by the modules in handlers/, which that
+package imports, and the controller's by controller/handlers.py. In which order handlers are called is dispatch.py's
+business.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from ottla.errors import BrokerError
 from ottla.wire import Api, Message, api_for_key, api_named
 
-Answer = Message | None | Awaitable[Message | None]
-"""What a handler returns: at once, or, where it has to wait, something to be awaited. None answers nothing."""
+
+class PendingResponse(Protocol):
+    """The response of a handler that has to wait: a coroutine, or a request that is parked (delayed.py)."""
+
+    def __await__(self) -> Generator[Any, Any, Message | None]: ...
+
+    def close(self) -> None:
+        """Gives the request up; called at its end, whether or not it was ever awaited."""
+        ...
+
+
+HandlerResult = Message | None | PendingResponse
+"""What a handler returns: the response, at once or pending. None is no response."""
 Refusal = Callable[[Any, BrokerError], Message | None]
-"""The answer that refuses a whole request; None, which closes the connection, where no answer is expected."""
-HandlerFunction = Callable[[Any, Any, Any], Answer]
+"""The response that refuses a whole request; None, which closes the connection, where no response is expected."""
+HandlerFunction = Callable[[Any, Any, Any], HandlerResult]
+"""What it gets is the context of its server, the request, and the call."""
 _Function = TypeVar("_Function", bound=HandlerFunction)
 
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """One API as one kind of server answers it."""
+    """One API as one kind of server serves it."""
 
     api: Api
     versions: range
@@ -48,8 +62,8 @@ class Registry:
     ) -> Callable[[_Function], _Function]:
         """Registers the function below it.
 
-        Without `versions`, every version that is final. `refuse` makes the answer that carries an error for the
-        whole request; by default the response's own error code does. `advertised` differs from `versions` only
+        Without `versions`, every version that is final. `refuse` makes the response that carries an error for
+        the whole request; by default the response's own error code does. `advertised` differs from `versions` only
         where Kafka says it serves what it refuses.
         """
         api = api_for_key(request.API_KEY)
@@ -98,3 +112,8 @@ def _refuse_at_the_top(request: Message, error: BrokerError) -> Message:
     if "error_message" in response.FIELDS:
         response.error_message = error.message
     return response  # type: ignore[no-any-return]
+
+
+BROKER_APIS: Final = Registry()
+"""What brokers serve."""
+handles: Final = BROKER_APIS.handles

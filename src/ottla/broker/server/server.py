@@ -51,11 +51,8 @@ class Server:
         self._empty.set()
 
     @property
-    def connections(self) -> int:
-        return len(self._connections)
-
-    def open_connections(self) -> list[Connection]:
-        """In the order of their coming."""
+    def connections(self) -> list[Connection]:
+        """Those that are open, in the order of their coming."""
         return list(self._connections)
 
     async def listen(self, host: str, port: int) -> int:
@@ -127,5 +124,5 @@ class Server:
         for connection, heard in list(self._connections.items()):
             if heard < longest and not self._dispatcher.is_working_for(connection):
                 _log.info("%s: closing %s: idle", self._name, connection.peer)
-                connection.abort()  # without waiting for a peer that does not take its answer
+                connection.abort()  # without waiting for a peer that does not take its response
         self._schedule_sweep()

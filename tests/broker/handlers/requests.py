@@ -22,14 +22,14 @@ def connect(cluster: Cluster, node: int = 1) -> Connection:
     return Connection(addresses[node])
 
 
-def ask(
+def send(
     cluster: Cluster, request: Message, version: int, expected: type[_Response], *, node: int = 1
 ) -> _Response:
-    """The answer of one node, over a connection of its own."""
+    """The response of one node, over a connection of its own."""
     with connect(cluster, node) as connection:
-        answer = connection.ask(request, version)
-    assert isinstance(answer, expected)
-    return answer
+        response = connection.ask(request, version)
+    assert isinstance(response, expected)
+    return response
 
 
 def batch(
@@ -54,8 +54,8 @@ def produce(cluster: Cluster, topic: str, records: bytes, *, partition: int = 0)
         timeout_ms=10_000,
         topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
     )
-    answer = ask(cluster, request, 9, ProduceResponse, node=cluster.leader(topic, partition))
-    (result,) = answer.responses[0].partition_responses
+    response = send(cluster, request, 9, ProduceResponse, node=cluster.leader(topic, partition))
+    (result,) = response.responses[0].partition_responses
     assert result.error_code == 0, result
     return result.base_offset
 

@@ -6,13 +6,13 @@ from random import Random
 
 import pytest
 
-from ottla.broker.telemetry import (
+from ottla.broker.cluster.telemetry import (
     MOST_CLIENTS_KNOWN,
     MOST_PUSHES_KEPT,
-    Client,
+    ClusterTelemetry,
+    MetricsSubscription,
     Push,
-    Subscription,
-    Telemetry,
+    TelemetryClient,
     check_instance_id,
     new_instance_id,
 )
@@ -26,15 +26,15 @@ from ottla.errors import (
 from ottla.wire import Uuid
 
 INSTANCE = Uuid(b"a known instance")
-EVERY_SECOND = Subscription(("*",), 1000)
+EVERY_SECOND = MetricsSubscription(("*",), 1000)
 
 
-class Peer:
+class ClientConnection:
     is_closed = False
 
 
-def client(subscription: Subscription = EVERY_SECOND) -> Client:
-    return Client(INSTANCE, Peer(), subscription)
+def client(subscription: MetricsSubscription = EVERY_SECOND) -> TelemetryClient:
+    return TelemetryClient(INSTANCE, ClientConnection(), subscription)
 
 
 @pytest.mark.parametrize(
@@ -46,46 +46,46 @@ def client(subscription: Subscription = EVERY_SECOND) -> Client:
     ],
 )
 def test_a_subscription_has_the_id_that_apache_kafka_gives_it(instance: str, number: int) -> None:
-    assert Subscription().id_for(Uuid.parse(instance)) == number
+    assert MetricsSubscription().id_for(Uuid.parse(instance)) == number
 
 
 def test_a_subscription_is_for_some_prefixes_or_for_everything() -> None:
-    telemetry = Telemetry()
+    telemetry = ClusterTelemetry()
     telemetry.subscribe("b.", "a.", "b.", interval_ms=100)
-    assert telemetry.subscription == Subscription(("b.", "a."), 100)
+    assert telemetry.subscription == MetricsSubscription(("b.", "a."), 100)
     telemetry.subscribe("a.", "*")
-    assert telemetry.subscription == Subscription(("*",), 300_000)
+    assert telemetry.subscription == MetricsSubscription(("*",), 300_000)
 
 
 @pytest.mark.parametrize("interval", [99, 3_600_001])
 def test_an_interval_that_kafka_does_not_take_is_refused(interval: int) -> None:
     with pytest.raises(ValueError, match="100 to 3600000"):
-        Telemetry().subscribe("*", interval_ms=interval)
+        ClusterTelemetry().subscribe("*", interval_ms=interval)
 
 
-def test_a_client_may_ask_once_per_interval() -> None:
+def test_a_client_may_request_its_subscription_once_per_interval() -> None:
     asking = client()
-    asking.ask(5)
+    asking.request_subscription(5)
     with pytest.raises(ThrottlingQuotaExceededError):
-        asking.ask(1004)
-    asking.ask(1005)
+        asking.request_subscription(1004)
+    asking.request_subscription(1005)
 
 
-def test_the_first_push_after_asking_comes_at_any_time_the_next_after_the_interval() -> None:
+def test_the_first_push_of_a_subscription_comes_at_any_time_the_next_after_the_interval() -> None:
     pushing = client()
-    pushing.ask(0)
+    pushing.request_subscription(0)
     pushing.push(pushing.subscription_id, False, 1)
     with pytest.raises(ThrottlingQuotaExceededError):
         pushing.push(pushing.subscription_id, False, 1000)
     pushing.push(pushing.subscription_id, False, 1001)
 
 
-def test_asking_has_to_wait_for_the_interval_after_a_push_too() -> None:
+def test_requesting_a_subscription_has_to_wait_for_the_interval_after_a_push_too() -> None:
     pushing = client()
-    pushing.ask(0)
+    pushing.request_subscription(0)
     pushing.push(pushing.subscription_id, False, 900)
     with pytest.raises(ThrottlingQuotaExceededError):
-        pushing.ask(1500)
+        pushing.request_subscription(1500)
 
 
 def test_an_early_push_is_refused_as_early_before_its_subscription_is_looked_at() -> None:
@@ -96,23 +96,23 @@ def test_an_early_push_is_refused_as_early_before_its_subscription_is_looked_at(
 
 
 @pytest.mark.parametrize("error", [UnknownSubscriptionIdError, UnsupportedCompressionTypeError])
-def test_whoever_pushed_what_is_out_of_date_may_ask_at_once_but_only_once(
+def test_a_client_whose_push_was_out_of_date_may_request_its_subscription_at_once_but_only_once(
     error: type[UnknownSubscriptionIdError | UnsupportedCompressionTypeError],
 ) -> None:
     asking = client()
-    asking.ask(0)
+    asking.request_subscription(0)
     asking.refused(error())
-    asking.ask(1)
+    asking.request_subscription(1)
     with pytest.raises(ThrottlingQuotaExceededError):
-        asking.ask(2)
+        asking.request_subscription(2)
 
 
 def test_other_refusals_do_not_shorten_the_wait() -> None:
     asking = client()
-    asking.ask(0)
+    asking.request_subscription(0)
     asking.refused(TelemetryTooLargeError())
     with pytest.raises(ThrottlingQuotaExceededError):
-        asking.ask(1)
+        asking.request_subscription(1)
 
 
 def test_after_its_last_push_a_client_pushes_no_more() -> None:
@@ -123,25 +123,25 @@ def test_after_its_last_push_a_client_pushes_no_more() -> None:
 
 
 def test_a_client_is_known_to_one_node_as_long_as_its_connection_is_open() -> None:
-    telemetry, peer = Telemetry(), Peer()
+    telemetry, peer = ClusterTelemetry(), ClientConnection()
     known = telemetry.client(1, INSTANCE, peer)
-    assert telemetry.client(1, INSTANCE, Peer()) is known
+    assert telemetry.client(1, INSTANCE, ClientConnection()) is known
     assert telemetry.client(2, INSTANCE, peer) is not known
     peer.is_closed = True
-    assert telemetry.client(1, INSTANCE, Peer()) is not known
+    assert telemetry.client(1, INSTANCE, ClientConnection()) is not known
 
 
 def test_a_changed_subscription_makes_every_client_a_new_one() -> None:
-    telemetry, peer = Telemetry(), Peer()
+    telemetry, peer = ClusterTelemetry(), ClientConnection()
     known = telemetry.client(1, INSTANCE, peer)
     telemetry.subscribe("*")
     assert telemetry.client(1, INSTANCE, peer) is not known
 
 
-def test_the_client_unheard_of_for_longest_is_forgotten_first() -> None:
-    telemetry, peer = Telemetry(), Peer()
+def test_the_client_that_was_silent_for_longest_is_forgotten_first() -> None:
+    telemetry, peer = ClusterTelemetry(), ClientConnection()
     ids = [Uuid(number.to_bytes(16)) for number in range(MOST_CLIENTS_KNOWN)]
-    telemetry._clients = {(1, each): Client(each, peer, telemetry.subscription) for each in ids}
+    telemetry._clients = {(1, each): TelemetryClient(each, peer, telemetry.subscription) for each in ids}
     heard_of = telemetry.client(1, ids[0], peer)
     forgotten = telemetry._clients[1, ids[1]]
     telemetry.client(1, INSTANCE, peer)
@@ -151,7 +151,7 @@ def test_the_client_unheard_of_for_longest_is_forgotten_first() -> None:
 
 
 def test_the_latest_pushes_are_kept() -> None:
-    telemetry = Telemetry()
+    telemetry = ClusterTelemetry()
     for number in range(MOST_PUSHES_KEPT + 1):
         telemetry.keep(Push(number, INSTANCE, None, False, b""))
     assert len(telemetry.pushes) == MOST_PUSHES_KEPT

@@ -1,6 +1,6 @@
-"""Client telemetry (KIP-714): which metrics the cluster asks its clients for, and what they have pushed.
+"""Client telemetry (KIP-714): which metrics the cluster requests of its clients, and what they have pushed.
 
-Nothing is asked for by default. A test subscribes, and reads what came in:
+None is requested by default. A test subscribes, and reads what came in:
 
     cluster.telemetry.subscribe("*", interval_ms=100)       # every metric; or prefixes, "org.apache.kafka.producer."
     ...
@@ -37,7 +37,7 @@ _RESERVED: Final = (ZERO_UUID, Uuid(bytes(15) + b"\x01"))
 _LONG_AGO: Final = -(1 << 62)
 
 
-class Peer(Protocol):
+class ClientConnection(Protocol):
     """The connection of a client."""
 
     @property
@@ -57,14 +57,14 @@ class Push:
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class MetricsSubscription:
     """What the cluster wants of its clients."""
 
     metrics: tuple[str, ...] = ()
     interval_ms: int = DEFAULT_INTERVAL_MS
 
     def id_for(self, client_instance_id: Uuid) -> int:
-        """Changes with what is asked for, and differs between clients: Kafka's formula."""
+        """Changes with what is requested, and differs between clients: Kafka's formula."""
         text = f"[{', '.join(self.metrics)}]{self.interval_ms}"
         high, low = client_instance_id[:8], client_instance_id[8:]
         folded = int.from_bytes(high) ^ int.from_bytes(low)
@@ -72,32 +72,34 @@ class Subscription:
         return number - (1 << 32) if number >= 1 << 31 else number
 
 
-class Client:
+class TelemetryClient:
     """What one node remembers of one client, as long as the connection is open on which it came to know it."""
 
-    def __init__(self, client_instance_id: Uuid, peer: Peer, subscription: Subscription) -> None:
+    def __init__(
+        self, client_instance_id: Uuid, peer: ClientConnection, subscription: MetricsSubscription
+    ) -> None:
         self.subscription = subscription
         self.subscription_id = subscription.id_for(client_instance_id)
         self.peer = peer
-        self._asked_at = _LONG_AGO
+        self._requested_at = _LONG_AGO
         self._pushed_at = _LONG_AGO
         self._terminated = False
         self._last_error: BrokerError | None = None
 
-    def ask(self, now_ms: int) -> None:
-        """The client asks what it should push. It may once per interval, or when its last push was out of date."""
-        if now_ms - max(self._asked_at, self._pushed_at) >= self.subscription.interval_ms:
-            self._asked_at = now_ms
+    def request_subscription(self, now_ms: int) -> None:
+        """The client requests its subscription: once per interval, or when its last push was out of date."""
+        if now_ms - max(self._requested_at, self._pushed_at) >= self.subscription.interval_ms:
+            self._requested_at = now_ms
         elif not isinstance(self._last_error, UnknownSubscriptionIdError | UnsupportedCompressionTypeError):
             raise ThrottlingQuotaExceededError
         self._last_error = None
 
     def push(self, subscription_id: int, terminating: bool, now_ms: int) -> None:
-        """The client pushes: at once after it has asked, then once per interval, and a last time when it ends."""
+        """The client pushes: at once with a new subscription, then once per interval, and when it ends."""
         was_terminated, self._terminated = self._terminated, terminating
         if was_terminated:
             raise InvalidRequestError("the client has said before that it ends")
-        if self._asked_at > self._pushed_at or now_ms - self._pushed_at >= self.subscription.interval_ms:
+        if self._requested_at > self._pushed_at or now_ms - self._pushed_at >= self.subscription.interval_ms:
             self._pushed_at = now_ms
         elif not terminating:
             raise ThrottlingQuotaExceededError
@@ -109,32 +111,32 @@ class Client:
         self._last_error = error
 
 
-class Telemetry:
+class ClusterTelemetry:
     """The subscription of a cluster and what it has brought; one for all nodes."""
 
     def __init__(self) -> None:
-        self.subscription = Subscription()
+        self.subscription = MetricsSubscription()
         self.is_offered = False
-        """Whether clients are told that there is telemetry: like Kafka's, once there is somebody who receives it."""
+        """Whether clients are told that there is telemetry: like Kafka's, once a test receives it."""
         self.pushes: list[Push] = []
-        # The longest unheard of first, so that it is the first to be forgotten.
-        self._clients: dict[tuple[int, Uuid], Client] = {}
+        # The client that was silent for the longest comes first, and is the first to be forgotten.
+        self._clients: dict[tuple[int, Uuid], TelemetryClient] = {}
 
     def subscribe(self, *prefixes: str, interval_ms: int = DEFAULT_INTERVAL_MS) -> None:
-        """Asks for the metrics whose names begin like this; "*" is all of them, no prefix at all is none."""
+        """Requests the metrics whose names begin like this; "*" is all of them, no prefix at all is none."""
         if not _SHORTEST_INTERVAL_MS <= interval_ms <= _LONGEST_INTERVAL_MS:
             limits = f"{_SHORTEST_INTERVAL_MS} to {_LONGEST_INTERVAL_MS}"
             raise ValueError(f"interval_ms={interval_ms}: Kafka takes {limits}")
         self.is_offered = True
         metrics = (ALL_METRICS,) if ALL_METRICS in prefixes else tuple(dict.fromkeys(prefixes))
-        self.subscription = Subscription(metrics, interval_ms)
+        self.subscription = MetricsSubscription(metrics, interval_ms)
 
-    def client(self, node: int, client_instance_id: Uuid, peer: Peer) -> Client:
+    def client(self, node: int, client_instance_id: Uuid, peer: ClientConnection) -> TelemetryClient:
         """The client with this id, a new one where the subscription has changed since or its connection is gone."""
         known = self._clients.pop((node, client_instance_id), None)
         if known is None or known.peer.is_closed or known.subscription != self.subscription:
             self._forget_the_gone()
-            known = Client(client_instance_id, peer, self.subscription)
+            known = TelemetryClient(client_instance_id, peer, self.subscription)
         self._clients[node, client_instance_id] = known
         return known
 
@@ -155,6 +157,6 @@ def new_instance_id(random: Random) -> Uuid:
 
 
 def check_instance_id(client_instance_id: Uuid) -> None:
-    """A push names the client; nobody is called like one of Kafka's reserved ids."""
+    """A push names its client, and no client has one of Kafka's reserved ids."""
     if client_instance_id in _RESERVED:
         raise InvalidRequestError(f"no client has the instance id {client_instance_id}")

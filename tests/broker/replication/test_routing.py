@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ottla.broker.replication.replica_selector import RACK_AWARE
+from ottla.broker.replication.routing import RACK_AWARE
 from ottla.wire.messages import FetchRequest, FetchResponse
 from tests.broker.worlds import Body, World, fetch_request
 

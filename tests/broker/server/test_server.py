@@ -1,0 +1,80 @@
+"""The server: how many connections there may be, how long they may be silent, and what they cost."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import socket
+from collections.abc import Callable
+
+from ottla.broker.cluster.blocking import Cluster
+from ottla.wire import encode_request
+from ottla.wire.messages import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest
+from tests.broker.worlds import Body, World, connect
+
+Run = Callable[[Body], object]
+
+
+def test_more_connections_than_allowed_are_closed_at_once(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(config={"max.connections": 2}) as cluster:
+            node = cluster.node(1)
+            first = await world.client(cluster)
+            await world.client(cluster)
+            third = await connect(world.runtime, node.host, node.port)
+            await asyncio.wait_for(third.lost, 10)
+            assert (await first.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)).error_code == 0
+
+    run(body)
+
+
+def test_a_connection_that_says_nothing_is_closed_after_a_while(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(config={"connections.max.idle.ms": 60_000}) as cluster:
+            node = cluster.node(1)
+            silent = await connect(world.runtime, node.host, node.port)
+            await cluster.wait_for(lambda: node.connections == 1)
+            cluster.clock.advance(50)
+            await asyncio.sleep(0.05)
+            assert node.connections == 1
+            for _ in range(4):
+                cluster.clock.advance(7)
+                await asyncio.sleep(0.01)
+            await asyncio.wait_for(silent.lost, 10)
+
+    run(body)
+
+
+def test_thousands_of_silent_connections_cost_little_and_others_are_served() -> None:
+    """As many as the limit on open files allows here, up to ten thousand on each side."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 10_000
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != -1 else 65_536, hard))
+    try:
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        count = min(wanted, (limit - 200) // 2)
+        assert count > 100, f"the limit on open files is {limit}"
+        with Cluster(topics=["orders"], config={"queued.max.requests": 100}) as cluster:
+            host, port = cluster.bootstrap.split(":")
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            silent = [socket.create_connection((host, int(port))) for _ in range(count)]
+            try:
+                cluster.wait_for(
+                    lambda: cluster._cluster.node(1).connections == count, "all of them", within=60
+                )
+                grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+                # Both sides are in this process: kilobytes per connection, not buffers.
+                assert grown / count < 16, f"{grown} KiB for {count} connections"
+                _asked(host, int(port))
+            finally:
+                for each in silent:
+                    each.close()
+            cluster.wait_for(lambda: cluster._cluster.node(1).connections == 0, "their end", within=60)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def _asked(host: str, port: int) -> None:
+    with socket.create_connection((host, port), timeout=10) as client:
+        client.sendall(b"".join(encode_request(MetadataRequest(topics=[]), 12, 1, None)))
+        assert len(client.recv(4)) == 4
