@@ -18,12 +18,12 @@ Run = Callable[[Body], object]
 def test_consumers_beside_each_other_have_lanes_of_their_own_and_give_them_back() -> None:
     async def body(world: World) -> None:
         async with world.cluster(topics=["orders"]) as cluster, world.client(cluster) as kafka:
-            parts = kafka._running()
-            first, second = (parts.consumer(Subscription.of("orders")) for _ in range(2))
-            assert list(parts._consumers.values()) == [0, 1]
+            core = kafka._running()
+            first, second = (core.consumer(Subscription.of("orders")) for _ in range(2))
+            assert list(core._consumers.values()) == [0, 1]
             await first.close()
-            third = parts.consumer(Subscription.of("orders"))
-            assert parts._consumers == {second: 1, third: 0}
+            third = core.consumer(Subscription.of("orders"))
+            assert core._consumers == {second: 1, third: 0}
 
     in_simulation(body)
 
@@ -35,12 +35,12 @@ def test_a_step_that_fails_keeps_none_of_the_others_from_their_end(
         async with world.cluster(topics=["orders"]) as cluster:
             kafka = world.client(cluster)
             await (await kafka.produce("orders", b"1"))
-            parts = kafka._running()
+            core = kafka._running()
 
             async def fails() -> None:
                 raise KafkaError("no telemetry today")
 
-            monkeypatch.setattr(parts._telemetry, "close", fails)
+            monkeypatch.setattr(core._telemetry, "close", fails)
             with pytest.raises(KafkaError, match="no telemetry today"):
                 await kafka.close()
             # Only this body is left, and what runs the cluster.

@@ -1,7 +1,7 @@
 """`AsyncClient`: the client for asyncio. One object produces, consumes and administers.
 
-What it does itself is little: it passes calls on to its parts (parts.py), which come into being with the first use
-on a running loop, and gives options their meaning.
+It checks options and passes calls on to the services of its core (core.py), which is made with the first use on a
+running loop.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeAlias, TypeVar, Unpack
+from typing import Any, Final, Self, TypeAlias, TypeVar, Unpack
 from weakref import finalize
 
 from ottla.client.admin import AsyncAdmin
 from ottla.client.blocking.forks import forked_error, on_fork
 from ottla.client.consume.batch_readers import AsyncBatchReader
-from ottla.client.consume.consumer import AsyncConsumer
+from ottla.client.consume.consumer import AsyncConsumer, OnError
 from ottla.client.consume.dead_letters import DeadLetters
 from ottla.client.consume.offset_spec import Start, Stop
 from ottla.client.consume.subscription import Subscribed, Subscription
-from ottla.client.core import ClientCore, Wait, Wake
+from ottla.client.core import CallingThreads, ClientCore
 from ottla.client.deadline import check_timeout, within
 from ottla.client.metrics import MetricsSnapshot
 from ottla.client.partitioners import DefaultPartitioner, Partitioner, as_partitioner
@@ -44,7 +44,6 @@ _logger = logging.getLogger("ottla.client")
 CLOSE_TIMEOUT: Final = 30.0
 """How long closing waits for records that are under way, unless it is told otherwise."""
 
-OnError: TypeAlias = Literal["raise", "skip"] | DeadLetters
 HeadersIn: TypeAlias = Sequence[tuple[str, bytes | None]] | dict[str, bytes | None]
 
 
@@ -57,7 +56,7 @@ class AsyncClient:
                 print(record.offset, record.value)
 
     Options are those of `ClientConfig`, by keyword, or a whole `config`. Serializers are names ("str", "json", ...),
-    callables or objects of `ottla.serde`; `hooks` are told what happens, `interceptors` may change it (ottla.hooks).
+    callables or objects of `ottla.serde`; `hooks` see what happens, `interceptors` may change it (ottla.hooks).
     """
 
     def __init__(
@@ -92,10 +91,8 @@ class AsyncClient:
         self._ended: KafkaError | None = None
         self._closing: asyncio.Future[None] | None = None
         self._left: finalize[[Producer], AsyncClient] | None = None
-        # How a blocking client's other threads reach the loop, and wait for it.
-        self._wake: Wake | None = None
-        self._later: Wake | None = None
-        self._wait: Wait | None = None
+        # Set by a blocking client, before the first use.
+        self._threads: CallingThreads | None = None
         on_fork(self)
 
     async def __aenter__(self) -> Self:
@@ -133,12 +130,12 @@ class AsyncClient:
             delivery = await kafka.produce("orders", b"...", key=b"42", headers=[("trace", b"1")])
             print((await delivery).offset)
         """
-        parts = self._core
+        core = self._core
         # What can be seen quickly; before Python 3.12, to ask for the running loop is a system call.
-        if parts is None or parts.home.thread != this_thread() or not parts.home.loop.is_running():
-            parts = self._running()
+        if core is None or core.home.thread != this_thread() or not core.home.loop.is_running():
+            core = self._running()
         try:
-            return parts.producer.produce(topic, value, key, headers, partition, timestamp)
+            return core.producer.produce(topic, value, key, headers, partition, timestamp)
         except NoRoom as full:
             return await self._when_there_is_room(full)
 
@@ -151,13 +148,13 @@ class AsyncClient:
             return await self._when_there_is_room(full)
 
     async def _when_there_is_room(self, full: NoRoom) -> Delivery:
-        """Tries again each time that memory was freed. The clock runs from the first time, also for those in line."""
-        parts = self._running()
+        """Tries again each time that memory was freed. The clock runs from the first time, also for calls in line."""
+        core = self._running()
         clock = self._runtime.clock
         deadline = clock.monotonic() + self.config.max_block_ms / 1000
         while True:
             # In this order: it may be long since the last try, and all memory may have been freed since.
-            room = parts.producer.space()
+            room = core.producer.space()
             try:
                 delivery = full.again()
                 room.cancel()
@@ -231,12 +228,12 @@ class AsyncClient:
             async for record in kafka.consume("orders", start="earliest", stop="latest"):
                 ...
         """
-        parts = self._running()
+        core = self._running()
         if isinstance(on_error, DeadLetters) and on_error.producer is None:
             on_error = DeadLetters(on_error.topic, _Raw(self._produce_raw))
         key = self._key_deserializer if key_deserializer is None else key_deserializer
         value = self._value_deserializer if value_deserializer is None else value_deserializer
-        return parts.consumer(
+        return core.consumer(
             Subscription.of(*topics),
             start=start,
             stop=stop,
@@ -267,13 +264,13 @@ class AsyncClient:
         version: int | None = None,
         timeout: float | None = None,
     ) -> Message:
-        """Any request of Kafka's protocol, to whoever has to answer it; see `Requests.ask`."""
+        """Any request of Kafka's protocol, to the brokers that it is for; see `Requests.send`."""
         return await self._running().requests.send(request, broker=broker, version=version, timeout=timeout)
 
     async def request_sharded(
         self, request: Message, *, version: int | None = None, timeout: float | None = None
     ) -> list[Shard]:
-        """A request that several brokers answer, with the answer or the error of each."""
+        """A request that goes to several brokers, with the response or the error of each."""
         return await self._running().requests.fan_out(request, version=version, timeout=timeout)
 
     def metrics(self) -> MetricsSnapshot:
@@ -296,11 +293,9 @@ class AsyncClient:
                 key_serializer=self._key_serializer,
                 value_serializer=self._value_serializer,
                 interceptors=[each for each in self._interceptors if isinstance(each, ProducerInterceptor)],
-                wake=self._wake,
-                later=self._later,
-                wait=self._wait,
+                threads=self._threads,
             )
-            self._left = finalize(self, _tell_of_lost_records, self._core.producer)
+            self._left = finalize(self, _warn_of_lost_records, self._core.producer)
         self._core.home.check()
         return self._core
 
@@ -313,7 +308,7 @@ class AsyncClient:
         if self._core is not None and (self._ended is None or self._closing is not None):
             self._core.home.check()
         if self._closing is not None:
-            # Whoever comes second is to find everything closed too; the outcome is the first one's.
+            # A second call returns when everything is closed, too; the outcome is the first one's.
             await asyncio.shield(self._closing)
         if self._ended is not None:
             return
@@ -351,8 +346,8 @@ def _check_there_is_a_loop() -> None:
         ) from None
 
 
-def _tell_of_lost_records(producer: Producer) -> None:
-    """When a client is gone, or its program ends, and nobody has closed it: no error could tell anyone."""
+def _warn_of_lost_records(producer: Producer) -> None:
+    """When a client is gone, or its program ends, without `close`: there is no call left to raise an error."""
     if count := producer.buffered_records:
         _logger.warning(
             "a client was not closed and takes records with it that are not acknowledged: %d. End with flush() or "

@@ -1,10 +1,10 @@
-"""What a client is made of, put together and taken apart in order.
+"""ClientCore: the services of one client, started and closed in order.
 
     brokers      connections, by broker and purpose
     metadata     who leads what
     producer     records out; consumers bring records in
-    requests     everything else that is asked; admin is built on it
-    metrics      what happened; telemetry pushes it to brokers that ask
+    requests     every other request; admin is built on it
+    metrics      what happened; telemetry pushes it to brokers that want it
 
 Invariant: closing ends in bounded time, and each step of it is taken whatever becomes of the one before.
 """
@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any
 
 from ottla.client.admin import AsyncAdmin
 from ottla.client.connections.brokers import Brokers
@@ -36,12 +37,21 @@ from ottla.serde import Serialize
 
 _logger = logging.getLogger("ottla.client")
 
-Wake: TypeAlias = Callable[[Callable[[], object]], None]
-Wait: TypeAlias = Callable[[Any, float | None], None]
+
+@dataclass(frozen=True, slots=True)
+class CallingThreads:
+    """How the threads of a blocking client reach its loop, and wait for it."""
+
+    post: Callable[[Callable[[], object]], None]
+    """Has a function called on the loop, soon."""
+    later: Callable[[Callable[[], object]], None]
+    """The same, when the loop is run the next time."""
+    wait: Callable[[Any, float | None], None]
+    """Blocks until a receipt is done, or so many seconds have passed."""
 
 
 class ClientCore:
-    """The parts of one client; made on its loop."""
+    """Made on the client's loop. With `threads`, other threads than the loop's append records and read them."""
 
     def __init__(
         self,
@@ -53,14 +63,12 @@ class ClientCore:
         key_serializer: Serialize | None,
         value_serializer: Serialize | None,
         interceptors: Sequence[ProducerInterceptor],
-        wake: Wake | None,
-        later: Wake | None,
-        wait: Wait | None,
+        threads: CallingThreads | None = None,
     ) -> None:
-        self.home = HomeLoop()  # a RuntimeError here is clearer than one of its parts
+        self.home = HomeLoop()  # a RuntimeError here is clearer than one of a service
         self._config = config
         self._runtime = runtime
-        self._later = later
+        self._threads = threads
         self.metrics = Metrics(runtime.clock)
         self.hooks = Hooks(hooks, own=self.metrics)
         self._tasks = Tasks()
@@ -77,8 +85,8 @@ class ClientCore:
             key_serializer=key_serializer,
             value_serializer=value_serializer,
             interceptors=interceptors,
-            wake=wake,
-            wait=wait,
+            wake=None if threads is None else threads.post,
+            wait=None if threads is None else threads.wait,
         )
         self.requests = Requests(config, runtime, self._brokers, self.metadata)
         self.admin = AsyncAdmin(self.requests, self.metadata, config, runtime)
@@ -93,7 +101,7 @@ class ClientCore:
         self.metadata.start()
 
     def _crashed(self, name: str, error: BaseException) -> None:
-        """A bug of ours: whoever waits must not wait for what does not run any more."""
+        """A bug of ours: a call must not wait for what does not run any more."""
         failure = KafkaError(
             f"the client's task {name!r} crashed: {error!r}; close the client and make a new one"
         )
@@ -118,7 +126,7 @@ class ClientCore:
             self._tasks,
             lane=lane,
             subscription=subscription,
-            wake=self._later,
+            wake=None if self._threads is None else self._threads.later,
             on_ended=self._forget,
             **options,
         )
@@ -150,8 +158,8 @@ class ClientCore:
                 # Cancelled, or a bug: what is open must be closed all the same, and this is what the caller sees.
                 _logger.debug("closing goes on after %r", error)
                 first = error
-        if (tell := self.hooks.on_client_closed) is not None:
-            tell()
+        if (on_client_closed := self.hooks.on_client_closed) is not None:
+            on_client_closed()
         if first is not None:
             raise first
 

@@ -1,6 +1,6 @@
 """The event loop that a client belongs to: the one that it is first used on, with everything that it makes.
 
-Whatever is awaited on another loop waits for callbacks that nobody runs, or that run in another thread.
+What is awaited on another loop waits for callbacks that no thread runs, or that run in another thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class HomeLoop:
         self.thread = this_thread()
 
     def call(self, function: Callable[[], object]) -> None:
-        """Calls it on the loop: at once where that runs, soon from another one, as whoever awaits a receipt there."""
+        """Calls it on the loop: at once where that runs, soon from another one, where a receipt is awaited."""
         if asyncio._get_running_loop() is self.loop:
             function()
         else:
@@ -44,8 +44,8 @@ class HomeLoop:
 
     def _refuse(self, here: asyncio.AbstractEventLoop | None) -> NoReturn:
         state = ", which is closed," if self.loop.is_closed() else ""
-        place = "none is running here" if here is None else f"this is another one, {here!r}"
+        found = "none is running here" if here is None else f"this is another one, {here!r}"
         raise RuntimeError(
             f"this AsyncClient belongs to the event loop that it was first used on, {self.loop!r}{state} "
-            f"and {place}: make a client for each loop, inside of the coroutine that runs on it"
+            f"and {found}: make a client for each loop, inside of the coroutine that runs on it"
         )

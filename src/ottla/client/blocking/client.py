@@ -21,10 +21,12 @@ from ottla.client.blocking.admin import Admin
 from ottla.client.blocking.consumer import Consumer
 from ottla.client.blocking.driver import Driver
 from ottla.client.blocking.forks import on_fork
-from ottla.client.client import CLOSE_TIMEOUT, AsyncClient, HeadersIn, OnError
+from ottla.client.client import CLOSE_TIMEOUT, AsyncClient, HeadersIn
 from ottla.client.consume.batch_readers import BatchReader
+from ottla.client.consume.consumer import OnError
 from ottla.client.consume.offset_spec import Start, Stop
 from ottla.client.consume.subscription import Subscribed
+from ottla.client.core import CallingThreads
 from ottla.client.deadline import check_timeout
 from ottla.client.metrics import MetricsSnapshot
 from ottla.client.partitioners import Partitioner
@@ -76,9 +78,7 @@ class Client:
         )
         self.config = self._client.config
         self._driver = Driver("ottla-client")
-        self._client._wake = self._driver.post
-        self._client._later = self._driver.later
-        self._client._wait = self._wait
+        self._client._threads = CallingThreads(self._driver.post, self._driver.later, self._wait)
         on_fork(self)
         try:
             self._producer, self.admin = self._driver.call(self._start())
@@ -232,7 +232,7 @@ class Client:
         version: int | None = None,
         timeout: float | None = None,
     ) -> Message:
-        """Any request of Kafka's protocol, to the broker or brokers that have to answer it."""
+        """Any request of Kafka's protocol, to the brokers that it is for."""
         return self._driver.call(
             self._client.request(request, broker=broker, version=version, timeout=timeout)
         )
@@ -240,7 +240,7 @@ class Client:
     def request_sharded(
         self, request: Message, *, version: int | None = None, timeout: float | None = None
     ) -> list[Shard]:
-        """A request that several brokers answer, with the response or the error of each."""
+        """A request that goes to several brokers, with the response or the error of each."""
         return self._driver.call(self._client.request_sharded(request, version=version, timeout=timeout))
 
     def metrics(self) -> MetricsSnapshot:
