@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.config.addresses import Address, parse_servers
-from ottla.config.refusals import UnfitError
+from ottla.config.errors import UnfitError
 
 
 @pytest.mark.parametrize(

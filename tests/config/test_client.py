@@ -18,6 +18,7 @@ import pytest
 
 import ottla.config.client
 from ottla.config import Address, ClientConfig
+from ottla.config.rules import reset_duration_ms
 from ottla.errors import ConfigurationError, KafkaError
 
 INT = 2**31 - 1
@@ -244,7 +245,7 @@ def test_words_that_kafka_takes_in_any_case_are_kept_in_one() -> None:
     ],
 )
 def test_reading_begins_at_an_end_or_some_time_ago(reset: str, milliseconds: int | None) -> None:
-    assert made(auto_offset_reset=reset).auto_offset_reset_ms == milliseconds
+    assert reset_duration_ms(made(auto_offset_reset=reset).auto_offset_reset) == milliseconds
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@
 | names.py | names that are no option: of later features, of Java's, of other clients, misspelt |
 | java.py | Kafka's dotted names and texts, and what the Java client adjusts by itself |
 | properties.py | the syntax of a .properties file |
-| refusals.py | the sentences of a ConfigurationError |
+| errors.py | the sentences of a ConfigurationError |
 
 Not here: serializers, partitioners and hooks, which are objects and not settings; the configs of brokers and
 topics (`broker.configs`).

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ipaddress import AddressValueError, IPv6Address
 from typing import Final, NamedTuple
 
-from ottla.config.refusals import UnfitError
+from ottla.config.errors import UnfitError
 
 # What an advertised listener looks like when it is copied; Kafka's client takes it too.
 _LISTENER: Final = "PLAINTEXT://"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from typing import TYPE_CHECKING, Final
 
-from ottla.config.refusals import disagrees
+from ottla.config.errors import disagrees
 from ottla.config.rules import INT32
 from ottla.errors import ConfigurationError
 

@@ -26,17 +26,16 @@ from ottla.config.rules import (
     OffsetReset,
     Servers,
     Text,
-    Whole,
-    reset_duration_ms,
+    WholeNumber,
 )
 from ottla.errors import ConfigurationError
 
 _FLAG: Final = Flag()
 _TEXT: Final = Text()
 # Kafka's "long" and "int" from 0.
-_LONG: Final = Whole(0)
-_INT: Final = Whole(0, INT32)
-_BUFFER: Final = Whole(0, INT32, off=-1)
+_LONG: Final = WholeNumber(0)
+_INT: Final = WholeNumber(0, INT32)
+_BUFFER: Final = WholeNumber(0, INT32, off=-1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -54,7 +53,7 @@ class ClientConfig:
     addresses: tuple[Address, ...] = field(init=False, compare=False)
     """`bootstrap_servers`, parsed."""
     _named: frozenset[str] = field(init=False, compare=False)
-    """The options that were given, by whoever made this; some of the others follow them."""
+    """The options that were given; some of the others follow them."""
 
     # Who the client is
     client_id: str = option("ottla", _TEXT, "The name that brokers log, and that quotas go by.")
@@ -85,7 +84,7 @@ class ClientConfig:
         30_000, _LONG, "How long any attempt to connect may take."
     )
     connections_max_idle_ms: int = option(
-        540_000, Whole(0, off=-1), "When to close a connection that nobody uses; -1 is never."
+        540_000, WholeNumber(0, off=-1), "When to close an idle connection; -1 is never."
     )
     reconnect_backoff_ms: int = option(50, _LONG, "How long to wait before connecting again, at first.")
     reconnect_backoff_max_ms: int = option(1_000, _LONG, "How long to wait before connecting again, at most.")
@@ -109,7 +108,7 @@ class ClientConfig:
         5_000, _LONG, "How long to wait between two requests for metadata, whatever goes wrong.", ours=True
     )
     metadata_max_idle_ms: int = option(
-        300_000, Whole(5_000), "When to forget a topic that nothing is produced to."
+        300_000, WholeNumber(5_000), "When to forget a topic that nothing is produced to."
     )
     metadata_recovery_strategy: Literal["rebootstrap", "none"] = option(
         "rebootstrap",
@@ -127,13 +126,13 @@ class ClientConfig:
     acks: Literal["all", -1, 0, 1] = option(
         "all",
         Acks(),
-        "Who has to have a record before it counts as delivered: all in sync, the leader, nobody.",
+        "Who has to have a record before it counts as delivered: all in sync, the leader, none.",
     )
     enable_idempotence: bool = option(
         True, _FLAG, "Whether brokers recognize a retried batch, so that it is stored once and in order."
     )
     max_in_flight_requests_per_connection: int = option(
-        5, Whole(1, INT32), "How many produce requests may wait for their answers on one connection."
+        5, WholeNumber(1, INT32), "How many produce requests may wait for their answers on one connection."
     )
     linger_ms: int = option(10, _LONG, "How long a batch that is not full waits for more records.")
     batch_size: int = option(
@@ -144,7 +143,10 @@ class ClientConfig:
     )
     buffer_memory: int = option(33_554_432, _LONG, "How many bytes of records may wait to be delivered.")
     max_buffered_records: int = option(
-        -1, Whole(1, off=-1), "How many records may wait to be delivered; -1 leaves it to memory.", ours=True
+        -1,
+        WholeNumber(1, off=-1),
+        "How many records may wait to be delivered; -1 leaves it to memory.",
+        ours=True,
     )
     max_block_ms: int = option(
         60_000,
@@ -160,10 +162,10 @@ class ClientConfig:
         "none", Choice(("none", "gzip", "snappy", "lz4", "zstd")), "How batches are compressed."
     )
     compression_gzip_level: int = option(
-        -1, Whole(1, 9, off=-1), "How hard gzip tries; -1 is its own default."
+        -1, WholeNumber(1, 9, off=-1), "How hard gzip tries; -1 is its own default."
     )
-    compression_lz4_level: int = option(9, Whole(1, 17), "How hard lz4 tries.")
-    compression_zstd_level: int = option(3, Whole(-131_072, 22), "How hard zstd tries.")
+    compression_lz4_level: int = option(9, WholeNumber(1, 17), "How hard lz4 tries.")
+    compression_zstd_level: int = option(3, WholeNumber(-131_072, 22), "How hard zstd tries.")
     partitioner_ignore_keys: bool = option(
         False, _FLAG, "Whether records with a key are spread as those without one are."
     )
@@ -191,7 +193,7 @@ class ClientConfig:
     max_partition_fetch_bytes: int = option(
         1_048_576, _INT, "How many bytes of one partition an answer may have; one larger batch still comes."
     )
-    max_poll_records: int = option(500, Whole(1, INT32), "How many records one poll returns.")
+    max_poll_records: int = option(500, WholeNumber(1, INT32), "How many records one poll returns.")
     check_crcs: bool = option(True, _FLAG, "Whether the checksum of every batch that is read is verified.")
 
     def __new__(cls, *args: object, **options: object) -> Self:
@@ -252,11 +254,6 @@ class ClientConfig:
     def describe(cls) -> list[Option]:
         """Every option, with what documentation says about it."""
         return list(OPTIONS.values())
-
-    @property
-    def auto_offset_reset_ms(self) -> int | None:
-        """How long ago reading begins under "by_duration:..."; None for the other resets."""
-        return reset_duration_ms(self.auto_offset_reset)
 
     @property
     def max_batch_bytes(self) -> int:

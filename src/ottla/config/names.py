@@ -1,4 +1,4 @@
-"""Names that are no option: what to answer to each, so that nobody is left with the word "unknown"."""
+"""Names that are no option: what to say to each, so that no user is left with the word "unknown"."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ KNOWN_LATER: Final[Mapping[str, str]] = MappingProxyType(
         "bootstrap.controllers": "administration of controllers without a broker",
     }
 )
-# There are too many of these to list, and one answer is true of all.
+# There are too many of these to list, and one sentence is true of all.
 _LATER_PREFIXES: Final = (("ssl.", "TLS"), ("sasl.", "SASL"))
 
 

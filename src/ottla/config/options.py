@@ -7,7 +7,7 @@ from dataclasses import MISSING, Field, dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ottla.config.refusals import UnfitError, refused
+from ottla.config.errors import UnfitError, refused
 from ottla.config.rules import Rule
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """What one value may be: a rule takes a Python value (`check`) or Kafka's text for one (`parse`).
 
-Both answer with the value as the config keeps it, or raise UnfitError with a hint. The types are strict on purpose:
+Both return the value as the config keeps it, or raise UnfitError with a hint. The types are strict on purpose:
 True is no number and "10" is none either, since either is more often a mistake than a wish.
 
 Invariant: check(check(v)) == check(v), which is what makes a config that was checked replaceable.
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from ottla.config.addresses import parse_servers
-from ottla.config.refusals import UnfitError
+from ottla.config.errors import UnfitError
 
 INT32: Final = 2**31 - 1
 INT64: Final = 2**63 - 1
@@ -60,7 +60,7 @@ _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class WholeNumber:
     """A whole number between two others; `off` is one outside them that has a meaning of its own."""
 
     minimum: int

@@ -22,7 +22,7 @@ serializer that returns None fails: a forgotten `return` should not delete what 
 from ottla.errors import DeserializationError, SerdeError, SerializationError
 from ottla.serde.calls import Deserialize, Serialize
 from ottla.serde.context import Deserializer, Field, Headers, RawRecord, Serde, SerdeContext, Serializer
-from ottla.serde.plain import string
+from ottla.serde.formats import string
 from ottla.serde.resolve import (
     DeserializerSpec,
     SerializerSpec,

@@ -1,6 +1,6 @@
 """What a serializer may know beside the value, and the shapes that one can have.
 
-Not here: the serializers themselves (plain.py, json_.py) and what becomes of their errors (calls.py).
+Not here: the serializers themselves (formats.py) and what becomes of their errors (calls.py).
 """
 
 from __future__ import annotations

@@ -22,8 +22,7 @@ from ottla.serde.calls import (
     serialize_plain,
 )
 from ottla.serde.context import Deserializer, Field, Serde, Serializer
-from ottla.serde.json_ import JSON
-from ottla.serde.plain import BYTES, FLOAT32, FLOAT64, INT32, INT64, STR, UUID_TEXT
+from ottla.serde.formats import BYTES, FLOAT32, FLOAT64, INT32, INT64, JSON, STR, UUID_TEXT
 
 SerializerSpec: TypeAlias = str | Serde[Any] | Serializer[Any] | Callable[[Any], bytes]
 DeserializerSpec: TypeAlias = str | Serde[Any] | Deserializer[Any] | Callable[[bytes], Any]

@@ -8,7 +8,7 @@
     run(main, seed=7)
 
 Time is virtual (loop.py) and passes only when there is nothing to do; the network (network.py) delays, cuts and
-cuts up by the seed; every delivery is in a trace (trace.py). The same seed gives the same trace, byte for byte.
+cuts up by the seed; every arrival is in a trace (trace.py). The same seed gives the same trace, byte for byte.
 """
 
 from ottla.sim.errors import (

@@ -8,7 +8,7 @@ class SimulationError(KafkaError):
 
 
 class SimulationStalledError(SimulationError):
-    """Everybody waits and nothing is going to happen: a deadlock."""
+    """All tasks wait and nothing is going to happen: a deadlock."""
 
 
 class SimulationOverranError(SimulationError):
@@ -20,4 +20,4 @@ class UnfinishedTasksError(SimulationError):
 
 
 class SimulationCallbackError(SimulationError):
-    """Something failed where nobody waited for its outcome: in a callback, or in a task that nobody awaited."""
+    """A callback failed, or a task that was not awaited."""

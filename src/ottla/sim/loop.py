@@ -47,7 +47,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._now
 
     def select(self, timeout: float | None) -> list[Any]:
-        """In the place of a selector: BaseEventLoop asks it to wait for so long."""
+        """In the place of a selector: BaseEventLoop has it wait for so long."""
         if timeout is None:
             raise SimulationStalledError(
                 f"nothing is left to happen at {self._now} seconds, {self.describe_tasks()}"
@@ -102,13 +102,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return list(self._tasks)
 
     def describe_tasks(self) -> str:
-        """Who waits, and where."""
-        waiting = [f"{task.get_name()} in {_place(task.get_coro())}" for task in self._tasks]
+        """Which tasks wait, and where."""
+        waiting = [f"{task.get_name()} in {_where(task.get_coro())}" for task in self._tasks]
         return f"{len(waiting)} tasks wait: {'; '.join(waiting)}"
 
 
 class _Timer(asyncio.TimerHandle):
-    """A timer that knows its place among those with the same deadline."""
+    """A timer that knows its rank among those with the same deadline."""
 
     __slots__ = ("_number",)
 
@@ -136,7 +136,7 @@ async def _call(function: Callable[[*_Ts], _T], *args: *_Ts) -> _T:
     return function(*args)
 
 
-def _place(coroutine: Any) -> str:
+def _where(coroutine: Any) -> str:
     """The innermost coroutine that a coroutine waits in, and its line."""
     while hasattr(inner := coroutine.cr_await, "cr_await"):
         coroutine = inner

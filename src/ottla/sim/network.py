@@ -16,17 +16,17 @@ from ottla._native.checksums import crc32c
 from ottla.net.memory import WINDOW, Arrive, Kind
 from ottla.net.memory_network import Endpoint, MemoryNetwork
 from ottla.runtime import Listener, ProtocolFactory, Random
-from ottla.sim.trace import Delivery, Trace
+from ottla.sim.trace import Arrival, Trace
 
-Place = str | int
-"""A machine, a host or a port."""
+EndpointName = str | int
+"""The name of a machine or of a host, or a port."""
 
 Manner = Literal["silent", "one way", "reset"]
-"""How a link fails. Silent: nothing comes through, in either direction, and nobody is told. One way: only from the
-first place to the second. Reset: connections break at once, and new ones are refused."""
+"""How a link fails. Silent: nothing comes through, in either direction, and neither side hears of it. One way:
+only from the first endpoint to the second. Reset: connections break at once, and new ones are refused."""
 
 CONNECT_TIMEOUT: Final = 127.0
-"""How long Linux tries to connect to a place that does not answer."""
+"""How long Linux tries to connect to an endpoint that does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class SimNetwork:
         self._random = random
         self._memory = MemoryNetwork(self._make_path, self.conditions.window)
         self._latencies: dict[tuple[str, str], float] = {}
-        self._cuts: dict[tuple[Place, Place], Manner] = {}
+        self._cuts: dict[tuple[EndpointName, EndpointName], Manner] = {}
         # Paths with packets that a cut holds back, in the order in which they came upon it.
         self._held: dict[_SimPath, None] = {}
 
@@ -70,21 +70,21 @@ class SimNetwork:
         except TimeoutError:
             raise TimeoutError(errno.ETIMEDOUT, f"{server} does not answer {machine}") from None
 
-    def cut(self, first: Place, second: Place, manner: Manner = "silent") -> None:
-        """Breaks the link between two places, for the connections that are there and for new ones."""
+    def cut(self, first: EndpointName, second: EndpointName, manner: Manner = "silent") -> None:
+        """Breaks the link between two endpoints, for the connections that are there and for new ones."""
         self._cuts[first, second] = manner
         if manner == "reset":
             self.reset(first, second)
 
-    def reset(self, first: Place, second: Place) -> None:
-        """Breaks the connections between two places; new ones can be made at once."""
+    def reset(self, first: EndpointName, second: EndpointName) -> None:
+        """Breaks the connections between two endpoints; new ones can be made at once."""
         for connection in list(self._memory.established.values()):
             ends = connection.client, connection.server
             if _joins(ends, (first, second)) or _joins(ends, (second, first)):
                 for transport in connection.transports:
                     transport.break_off()
 
-    def heal(self, first: Place, second: Place) -> None:
+    def heal(self, first: EndpointName, second: EndpointName) -> None:
         """Mends what `cut` broke, named in the same order; what was held back arrives soon."""
         self._cuts.pop((first, second), None)
         held, self._held = self._held, {}
@@ -99,10 +99,10 @@ class SimNetwork:
         return self._manner(sender, receiver) is not None
 
     def _manner(self, sender: Endpoint, receiver: Endpoint) -> Manner | None:
-        for places, manner in self._cuts.items():
-            if _joins((sender, receiver), places):
+        for names, manner in self._cuts.items():
+            if _joins((sender, receiver), names):
                 return manner
-            if manner != "one way" and _joins((receiver, sender), places):
+            if manner != "one way" and _joins((receiver, sender), names):
                 return manner
         return None
 
@@ -170,7 +170,7 @@ class _SimPath:
             return
         _, kind, data, arrive = self._packets.popleft()
         self._network.trace.add(
-            Delivery(
+            Arrival(
                 asyncio.get_running_loop().time(),
                 self._connection,
                 str(self._sender),
@@ -185,5 +185,5 @@ class _SimPath:
         arrive(data)
 
 
-def _joins(ends: tuple[Endpoint, Endpoint], places: tuple[Place, Place]) -> bool:
-    return all(place in (end.machine, end.host, end.port) for end, place in zip(ends, places, strict=True))
+def _joins(ends: tuple[Endpoint, Endpoint], names: tuple[EndpointName, EndpointName]) -> bool:
+    return all(name in (end.machine, end.host, end.port) for end, name in zip(ends, names, strict=True))

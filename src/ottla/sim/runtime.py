@@ -88,8 +88,8 @@ def run(
 ) -> _T:
     """Runs `main` in a simulation and returns what it returns.
 
-    A SimulationError says that everybody waited for nothing, that `limit` seconds of virtual time were not
-    enough, that tasks were left over, or that something failed where nobody was waiting for it.
+    A SimulationError says that all tasks waited for nothing, that `limit` seconds of virtual time were not
+    enough, that tasks were left over, or that a callback or a task failed that was not awaited.
     """
     loop = VirtualLoop(limit)
     failures: list[str] = []

@@ -1,4 +1,4 @@
-"""The trace of a simulation: every delivery, in order, and a digest of them all.
+"""The trace of a simulation: every arrival, in order, and a digest of them all.
 
 Two runs are the same run if their digests are equal. The entries themselves are for people, so only the latest
 are kept.
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 _KEPT: Final = 10_000
 
 
-class Delivery(NamedTuple):
+class Arrival(NamedTuple):
     """Something that arrived."""
 
     time: float
@@ -36,13 +36,13 @@ class Trace:
 
     def __init__(self, kept: int = _KEPT) -> None:
         self.count = 0
-        self.latest: deque[Delivery] = deque(maxlen=kept)
+        self.latest: deque[Arrival] = deque(maxlen=kept)
         self._hash = hashlib.sha256()
 
-    def add(self, delivery: Delivery) -> None:
+    def add(self, arrival: Arrival) -> None:
         self.count += 1
-        self.latest.append(delivery)
-        self._hash.update(f"{delivery}\n".encode())
+        self.latest.append(arrival)
+        self._hash.update(f"{arrival}\n".encode())
 
     def digest(self) -> str:
         return self._hash.hexdigest()

@@ -1,6 +1,6 @@
 """OTLP: numbers as OpenTelemetry's protobuf message `MetricsData`, which is what a push carries (KIP-714).
 
-Five nested messages with a dozen fields between them do not need a protobuf library in everybody's install. The
+Five nested messages with a dozen fields between them do not need a protobuf library in every install. The
 comments name the message and the field that each number stands for (opentelemetry/proto/metrics/v1/metrics.proto).
 """
 

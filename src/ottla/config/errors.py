@@ -1,4 +1,4 @@
-"""How a refused option is told: which one, what it was given, what it takes, and what Kafka calls it."""
+"""What the error of a refused option says: which one, what it was given, what it takes, and what Kafka calls it."""
 
 from __future__ import annotations
 
