@@ -42,7 +42,7 @@ _T = TypeVar("_T")
 _logger = logging.getLogger("ottla.client")
 
 CLOSE_TIMEOUT: Final = 30.0
-"""How long closing waits for records that are under way, unless it is told otherwise."""
+"""How long closing waits for pending records, unless it is given another timeout."""
 
 HeadersIn: TypeAlias = Sequence[tuple[str, bytes | None]] | dict[str, bytes | None]
 

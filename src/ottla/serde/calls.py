@@ -96,7 +96,7 @@ def _not_serialized(
     topic: str, field: Field, value: object, expected: str, error: Exception
 ) -> SerializationError:
     received = _type_name(value)
-    message = f"the {field} for topic {topic} should be {expected}, not {received}: {_told(error)}"
+    message = f"the {field} for topic {topic} should be {expected}, not {received}: {_described(error)}"
     return SerializationError(message, topic=topic, field=field, expected=expected, received=received)
 
 
@@ -105,7 +105,7 @@ def _not_deserialized(
 ) -> DeserializationError:
     place = f"offset {record.offset} of topic {record.topic}, partition {record.partition}"
     return DeserializationError(
-        f"the {field} ({len(data)} bytes) at {place} is not {expected}: {_told(error)}",
+        f"the {field} ({len(data)} bytes) at {place} is not {expected}: {_described(error)}",
         topic=record.topic,
         partition=record.partition,
         offset=record.offset,
@@ -118,7 +118,7 @@ def _not_deserialized(
     )
 
 
-def _told(error: Exception) -> str:
+def _described(error: Exception) -> str:
     return f"{_type_name(error)}: {error}"
 
 
