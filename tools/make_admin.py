@@ -21,7 +21,7 @@ SUBJECTS = ("topics", "configs", "offsets", "replicas", "cluster")
 WIDTH = 110
 
 DOCSTRING = '''\
-"""Admin: AsyncAdmin for callers who wait, as `Client.admin` has it. Every call returns when it is done.
+"""Admin: AsyncAdmin for callers that wait, as `Client.admin` has it. Every call returns when it is done.
 
 Made by tools/make_admin.py from the modules of client/admin: do not edit, run `make stubs`.
 """

@@ -20,7 +20,7 @@ MAX_IN_FLIGHT_WITH_IDEMPOTENCE: Final = 5
 
 
 def least_delivery_timeout_ms(linger_ms: int, request_timeout_ms: int) -> int:
-    """What delivery_timeout_ms has to hold; no more than it can be, for those who linger without end."""
+    """What delivery_timeout_ms has to hold; no more than it can be, for a linger without end."""
     return min(linger_ms + request_timeout_ms, INT32)
 
 

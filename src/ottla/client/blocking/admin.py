@@ -1,4 +1,4 @@
-"""Admin: AsyncAdmin for callers who wait, as `Client.admin` has it. Every call returns when it is done.
+"""Admin: AsyncAdmin for callers that wait, as `Client.admin` has it. Every call returns when it is done.
 
 Made by tools/make_admin.py from the modules of client/admin: do not edit, run `make stubs`.
 """

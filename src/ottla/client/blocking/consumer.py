@@ -71,7 +71,7 @@ class Consumer:
     def parts(self, timeout: float | None = None) -> Iterator[tuple[Records, int]]:
         """Each part that was fetched, decoded, and how many of its records lie before the stop: perhaps none.
 
-        For those who want other columns than `batches` gives. An ApiTimeoutError says that nothing came for
+        For a caller that wants other columns than `batches` gives. An ApiTimeoutError says that nothing came for
         `timeout` seconds; the iteration is then over.
         """
         while True:

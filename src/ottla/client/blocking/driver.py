@@ -1,4 +1,4 @@
-"""The loop of a blocking client, and whose thread runs it.
+"""The loop of a blocking client, and the thread that runs it.
 
 A loop in a thread of its own would make every call wait for two threads to be woken, and beside a thread that
 computes, each of these wakings takes an interval of the interpreter's lock (5 ms). So the calling thread runs the
@@ -183,7 +183,7 @@ class Driver:
             self.check()
             raise
 
-    # Who runs the loop
+    # Which thread runs the loop
 
     def _take_turn(self) -> bool:
         """Whether the caller is to run the loop; if not, another call runs it, for as long as that takes."""

@@ -186,7 +186,7 @@ class Metadata:
     async def run_inside(self, function: Callable[[], None]) -> None:
         """Calls `function` between two updates: while no request is pending, whose response would be older.
 
-        For what forgets topics: a response on its way would bring them back.
+        For purging topics: a response on its way would bring them back.
         """
         self._check_open()
         if not self._is_pending:
