@@ -19,7 +19,7 @@ from ottla.client.connections.brokers import Brokers
 from ottla.client.deadline import Deadline, DeadlinePassed, check_timeout
 from ottla.client.metadata import Metadata
 from ottla.client.requests.attempt import NO_BROKER, BrokerResponse, RequestSender
-from ottla.client.requests.routing import RetryState, Routing, Target
+from ottla.client.requests.routing import RetryState, Routing, RequestTarget
 from ottla.client.requests.sharding import Destination, ItemKey, Route, in_newest_shape, route_of
 from ottla.config import ClientConfig
 from ottla.errors import (
@@ -214,7 +214,7 @@ class Requests:
                 return Shard(None, call.request, error=final)
 
     async def _send_until_settled(
-        self, call: _Call, keys: Sequence[ItemKey], retry_state: RetryState, target: Target | None
+        self, call: _Call, keys: Sequence[ItemKey], retry_state: RetryState, target: RequestTarget | None
     ) -> list[Shard]:
         """Sends items until each is settled. `target` is where they go first, if that is known already.
 
@@ -245,7 +245,7 @@ class Requests:
             keys, target = outcome.retried, None
 
     async def _send_apart(
-        self, call: _Call, targets: Sequence[Target], retry_state: RetryState
+        self, call: _Call, targets: Sequence[RequestTarget], retry_state: RetryState
     ) -> list[Shard]:
         found = await asyncio.gather(
             *(
@@ -261,15 +261,17 @@ class Requests:
             shards += each
         return shards
 
-    async def _targets(self, call: _Call, keys: Sequence[ItemKey], retry_state: RetryState) -> list[Target]:
+    async def _targets(
+        self, call: _Call, keys: Sequence[ItemKey], retry_state: RetryState
+    ) -> list[RequestTarget]:
         try:
             return await call.deadline.bound(self._routing.targets(call.route, keys, retry_state))
         except KafkaError as error:
-            return [Target(list(keys), None, error)]
+            return [RequestTarget(list(keys), None, error)]
         except DeadlinePassed:
-            return [Target(list(keys), None, self._too_late(call, retry_state))]
+            return [RequestTarget(list(keys), None, self._too_late(call, retry_state))]
 
-    async def _attempt(self, call: _Call, target: Target, retry_state: RetryState) -> _Outcome:
+    async def _attempt(self, call: _Call, target: RequestTarget, retry_state: RetryState) -> _Outcome:
         if target.error is not None:
             return _Outcome(retried=target.keys, error=target.error)
         request = call.part(target.keys)
@@ -319,7 +321,7 @@ class Requests:
 
 
 def _outcome_of(
-    call: _Call, target: Target, request: Message, received: BrokerResponse, retry_state: RetryState
+    call: _Call, target: RequestTarget, request: Message, received: BrokerResponse, retry_state: RetryState
 ) -> _Outcome:
     """Which items the response settles, and which are worth another try."""
     items, response = call.route.items, received.message

@@ -56,7 +56,7 @@ class RetryState:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RequestTarget:
     """Items that go to the same broker."""
 
     keys: list[ItemKey]
@@ -73,7 +73,9 @@ class Routing:
         self._metadata = metadata
         self.coordinators = Coordinators(sender)
 
-    async def targets(self, route: Route, keys: Sequence[ItemKey], retry_state: RetryState) -> list[Target]:
+    async def targets(
+        self, route: Route, keys: Sequence[ItemKey], retry_state: RetryState
+    ) -> list[RequestTarget]:
         """At least one; the items in the order in which the request names them."""
         refresh, retry_state.refresh = retry_state.refresh, False
         destination = route.destination
@@ -86,12 +88,12 @@ class Routing:
         if refresh or destination is Destination.RESOURCE:
             await self.brokers_known(0.0 if refresh else None)
         if destination is Destination.CONTROLLER:
-            return [Target(list(keys), self._controller(retry_state))]
+            return [RequestTarget(list(keys), self._controller(retry_state))]
         if destination is Destination.RESOURCE:
             return _grouped([(key, _broker_of_resource(key)) for key in keys])
         if destination is Destination.EVERY:
-            return [Target([key], key if isinstance(key, int) else None) for key in keys]
-        return [Target(list(keys), None)]
+            return [RequestTarget([key], key if isinstance(key, int) else None) for key in keys]
+        return [RequestTarget(list(keys), None)]
 
     async def brokers_known(self, max_age: float | None = None) -> ClusterView:
         """The view of the cluster, once a broker has said who the others are."""
@@ -116,13 +118,13 @@ class Routing:
         known = view.controller_id in view.brokers and view.controller_id != retry_state.avoid
         return view.controller_id if known else None
 
-    async def _by_leader(self, keys: Sequence[ItemKey], refresh: bool) -> list[Target]:
+    async def _by_leader(self, keys: Sequence[ItemKey], refresh: bool) -> list[RequestTarget]:
         partitions = [key for key in keys if isinstance(key, TopicPartition)]
         topics = list(dict.fromkeys(partition.topic for partition in partitions))
         view = await (self._metadata.fresh(topics, max_age=0.0) if refresh else self._metadata.fresh(topics))
         return _grouped([(partition, _leader(view, partition)) for partition in partitions])
 
-    async def _by_coordinator(self, kind: CoordinatorType, keys: Sequence[ItemKey]) -> list[Target]:
+    async def _by_coordinator(self, kind: CoordinatorType, keys: Sequence[ItemKey]) -> list[RequestTarget]:
         found = await self.coordinators.find(kind, [str(key) for key in keys])
         return _grouped([(key, found[str(key)]) for key in keys])
 
@@ -156,13 +158,13 @@ def _broker_of_resource(key: ItemKey) -> int | KafkaError | None:
         return UnknownBrokerError(f"brokers have numbers, and {name!r} is none")
 
 
-def _grouped(routed: Sequence[tuple[ItemKey, int | KafkaError | None]]) -> list[Target]:
+def _grouped(routed: Sequence[tuple[ItemKey, int | KafkaError | None]]) -> list[RequestTarget]:
     """One target for each broker; one for each kind of error."""
-    by_target: dict[object, Target] = {}
+    by_target: dict[object, RequestTarget] = {}
     for key, where in routed:
         error = where if isinstance(where, KafkaError) else None
         group: object = where if error is None else (type(error), str(error))
         if group not in by_target:
-            by_target[group] = Target([], None if isinstance(where, KafkaError) else where, error)
+            by_target[group] = RequestTarget([], None if isinstance(where, KafkaError) else where, error)
         by_target[group].keys.append(key)
     return list(by_target.values())
