@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from ottla.client.admin.results import ConfigSource, Results, in_order
+from ottla.client.admin.results import Results, in_order
 from ottla.errors import KafkaError
+from ottla.wire.resources import ConfigSource
 
 
 def test_results_are_in_the_order_of_the_call_and_what_it_did_not_name_comes_last() -> None:

@@ -19,7 +19,7 @@ from ottla.client.connections.brokers import Brokers
 from ottla.client.deadline import Deadline, DeadlinePassed, check_timeout
 from ottla.client.metadata import Metadata
 from ottla.client.requests.attempt import NO_BROKER, BrokerResponse, RequestSender
-from ottla.client.requests.routing import RetryState, Routing, RequestTarget
+from ottla.client.requests.routing import RequestTarget, RetryState, Routing
 from ottla.client.requests.sharding import Destination, ItemKey, Route, in_newest_shape, route_of
 from ottla.config import ClientConfig
 from ottla.errors import (
