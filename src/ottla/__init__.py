@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from ottla.client.blocking.client import Client
     from ottla.client.blocking.consumer import Consumer
     from ottla.client.client import AsyncClient
-    from ottla.client.consume.batch_readers import AsyncBatchReader, BatchReader
     from ottla.client.consume.consumer import AsyncConsumer
     from ottla.client.consume.dead_letters import DeadLetters
+    from ottla.client.consume.iterators import AsyncBatchReader, BatchReader
     from ottla.client.consume.offset_spec import Timestamp
     from ottla.client.produce.batch_delivery import BatchDelivery, PartlySentError
     from ottla.client.topic_partition import TopicPartition
@@ -38,11 +38,11 @@ __all__ = [
 ]
 
 _MODULES = {
-    "AsyncBatchReader": "ottla.client.consume.batch_readers",
+    "AsyncBatchReader": "ottla.client.consume.iterators",
     "AsyncClient": "ottla.client.client",
     "AsyncConsumer": "ottla.client.consume.consumer",
     "BatchDelivery": "ottla.client.produce.batch_delivery",
-    "BatchReader": "ottla.client.consume.batch_readers",
+    "BatchReader": "ottla.client.consume.iterators",
     "Client": "ottla.client.blocking.client",
     "ClientConfig": "ottla.config",
     "Consumer": "ottla.client.blocking.consumer",

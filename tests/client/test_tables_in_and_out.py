@@ -12,7 +12,7 @@ import pytest
 
 import ottla
 from ottla.broker import Cluster
-from ottla.client.consume.batch_readers import BatchReader
+from ottla.client.consume.iterators import BatchReader
 from ottla.errors import ClientClosedError, OffsetOutOfRangeError
 from ottla.hooks import Hook
 

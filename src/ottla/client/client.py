@@ -15,9 +15,9 @@ from weakref import finalize
 
 from ottla.client.admin import AsyncAdmin
 from ottla.client.blocking.forks import forked_error, on_fork
-from ottla.client.consume.batch_readers import AsyncBatchReader
 from ottla.client.consume.consumer import AsyncConsumer, OnError
 from ottla.client.consume.dead_letters import DeadLetters
+from ottla.client.consume.iterators import AsyncBatchReader
 from ottla.client.consume.offset_spec import Start, Stop
 from ottla.client.consume.subscription import Subscribed, Subscription
 from ottla.client.core import CallingThreads, ClientCore

@@ -19,6 +19,7 @@ from typing import Any
 from ottla.client.admin import AsyncAdmin
 from ottla.client.connections.brokers import Brokers
 from ottla.client.consume.consumer import AsyncConsumer
+from ottla.client.consume.context import ConsumerContext
 from ottla.client.consume.fetch_queue import Failure
 from ottla.client.consume.subscription import Subscription
 from ottla.client.home_loop import HomeLoop
@@ -118,14 +119,10 @@ class ClientCore:
         taken = list(self._consumers.values())
         lane = next(number for number in range(len(taken) + 1) if number not in taken)
         consumer = AsyncConsumer(
-            self._config,
-            self._runtime,
-            self.hooks,
-            self._brokers,
-            self.metadata,
-            self._tasks,
-            lane=lane,
-            subscription=subscription,
+            ConsumerContext(
+                self._config, self._runtime, self.hooks, self._brokers, self.metadata, self._tasks, lane
+            ),
+            subscription,
             wake=None if self._threads is None else self._threads.later,
             on_ended=self._forget,
             **options,

@@ -8,6 +8,7 @@ from typing import Any
 
 from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.client.consume.consumer import AsyncConsumer
+from ottla.client.consume.context import ConsumerContext
 from ottla.client.consume.subscription import Subscribed, Subscription
 from ottla.client.metadata import Metadata
 from ottla.net.channel import Channel
@@ -37,17 +38,14 @@ async def consuming(
 ) -> AsyncIterator[AsyncConsumer]:
     """A consumer that has begun; `options` are its own, or the client's."""
     own = {name: options.pop(name) for name in list(options) if name in CONSUMER_OPTIONS}
+    lane = own.pop("lane", 0)
     parts = world.parts(cluster, *hooks, **options)
     metadata = Metadata(parts.config, parts.runtime, parts.hooks, parts.brokers, parts.tasks)
     metadata.start()
     consumer = AsyncConsumer(
-        parts.config,
-        parts.runtime,
-        parts.hooks,
-        parts.brokers,
-        metadata,
-        parts.tasks,
-        **{"lane": 0, "subscription": Subscription.of(*topics), **own},
+        ConsumerContext(parts.config, parts.runtime, parts.hooks, parts.brokers, metadata, parts.tasks, lane),
+        Subscription.of(*topics),
+        **own,
     )
     try:
         async with consumer:

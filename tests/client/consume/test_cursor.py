@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
-from ottla.client.consume.cursor import NOBODY, Cursor, State
+from ottla.client.consume.cursor import (
+    NO_LEADER,
+    Cursor,
+    FetchRefused,
+    LogDiverged,
+    NoWholeBatch,
+    ReplicaPreferred,
+    State,
+    look_over,
+)
+from ottla.client.consume.fetch_session import FetchPosition
+from ottla.client.consume.partition_records import BatchHeaders, PartitionRecords
 from ottla.client.topic_partition import TopicPartition
+from ottla.errors import NotLeaderOrFollowerError
 from ottla.wire import Uuid
+from ottla.wire.messages import FetchResponse
 
 
 def cursor(offset: int | None = 0, leader: int = 1) -> Cursor:
@@ -18,6 +34,16 @@ def cursor(offset: int | None = 0, leader: int = 1) -> Cursor:
     return made
 
 
+def fetch(it: Cursor) -> int:
+    """Puts it in flight; the number of that."""
+    it.fetch(1, has_epochs=True, most=1024)
+    return it.flight
+
+
+def is_ready(it: Cursor, now: float = 0.0) -> bool:
+    return look_over([it], it.fetch_node(now), now).ready == [it]
+
+
 def state(it: Cursor) -> State:
     """As a function: mypy does not believe that a method changes an attribute."""
     return it.state
@@ -25,7 +51,7 @@ def state(it: Cursor) -> State:
 
 def test_goes_from_usable_over_in_flight_and_buffered_back_to_usable() -> None:
     it = cursor()
-    flight = it.use()
+    flight = fetch(it)
     assert state(it) is State.IN_FLIGHT
     assert it.awaits(flight)
     it.buffer(10, epoch=3)
@@ -36,29 +62,29 @@ def test_goes_from_usable_over_in_flight_and_buffered_back_to_usable() -> None:
 
 def test_is_fetched_only_when_usable_not_paused_and_not_backing_off() -> None:
     it = cursor(None)
-    assert not it.is_fetchable(0.0)
+    assert not is_ready(it)
     it = cursor()
-    assert it.is_fetchable(0.0)
+    assert is_ready(it)
     it.paused = True
-    assert not it.is_fetchable(0.0)
+    assert not is_ready(it)
     it.paused = False
     it.back_off(5.0)
-    assert not it.is_fetchable(4.9)
-    assert it.is_fetchable(5.0)
+    assert not is_ready(it, 4.9)
+    assert is_ready(it, 5.0)
 
 
-def test_a_leader_that_changes_makes_the_answer_under_way_void() -> None:
+def test_a_leader_that_changes_makes_the_pending_response_void() -> None:
     it = cursor()
-    flight = it.use()
+    flight = fetch(it)
     assert it.follow(2, 4)
     assert not it.awaits(flight)
-    assert it.is_fetchable(0.0)
+    assert is_ready(it)
     assert it.fetch_node(0.0) == 2
 
 
 def test_what_is_buffered_stays_so_when_the_leader_changes() -> None:
     it = cursor()
-    flight = it.use()
+    flight = fetch(it)
     it.buffer(10, epoch=3)
     it.follow(2, 4)
     assert (state(it), it.flight) == (State.BUFFERED, flight)
@@ -86,9 +112,9 @@ def test_a_negative_offset_is_refused(offset: int) -> None:
         it.loaded(offset)
 
 
-def test_an_answer_that_does_not_advance_is_refused() -> None:
+def test_a_response_that_does_not_advance_is_refused() -> None:
     it = cursor(10)
-    it.use()
+    fetch(it)
     with pytest.raises(ValueError, match="10"):
         it.buffer(10, epoch=3)
 
@@ -101,14 +127,14 @@ def test_a_preferred_replica_holds_for_a_while_and_ends_with_the_leader() -> Non
     it.follow(2, 4)
     assert it.fetch_node(0.0) == 2
     it.prefer(5, until=10.0)
-    it.follow(NOBODY, -1)
-    assert it.fetch_node(0.0) == NOBODY
+    it.follow(NO_LEADER, -1)
+    assert it.fetch_node(0.0) == NO_LEADER
 
 
 def test_is_done_when_its_stop_is_reached() -> None:
     it = cursor()
     it.stop = 10
-    it.use()
+    fetch(it)
     it.buffer(12, epoch=3)
     assert state(it) is State.BUFFERED
     it.begun()
@@ -124,25 +150,25 @@ def test_a_failure_is_retried_as_what_failed() -> None:
     assert it.retry()
     assert state(it) is State.LOADING
     it.loaded(4)
-    it.use()
+    fetch(it)
     it.fail()
     assert not it.retry()
     assert (it.state, it.offset) == (State.USABLE, 4)
 
 
-def test_a_lookup_makes_the_answer_under_way_void() -> None:
+def test_a_lookup_makes_the_pending_response_void() -> None:
     it = cursor()
-    flight = it.use()
+    flight = fetch(it)
     it.load()
     assert not it.awaits(flight)
     assert not it.has_offset
 
 
-@pytest.mark.parametrize("step", ["use", "release", "begun", "retry"])
-def test_a_step_from_the_wrong_state_is_a_bug_that_shows(step: str) -> None:
+@pytest.mark.parametrize("step", [fetch, Cursor.release, Cursor.begun, Cursor.retry])
+def test_a_step_from_the_wrong_state_is_a_bug_that_shows(step: Callable[[Cursor], object]) -> None:
     it = cursor(None)
     with pytest.raises(RuntimeError, match="should be"):
-        getattr(it, step)()
+        step(it)
 
 
 def test_asks_for_no_more_than_what_lies_before_the_stop() -> None:
@@ -154,3 +180,75 @@ def test_asks_for_no_more_than_what_lies_before_the_stop() -> None:
     assert 1024 * 1024 < it.fetch_bytes(most) < most
     it.measure(1024 * 1000, 1000)
     assert it.fetch_bytes(most) == most
+
+
+def test_one_look_says_who_is_ready_who_belongs_elsewhere_and_when_to_look_again() -> None:
+    ready, paused, backing_off, preferring, expired = (cursor() for _ in range(5))
+    paused.paused = True
+    backing_off.back_off(5.0)
+    preferring.prefer(1, until=3.0)
+    expired.prefer(1, until=2.0)
+    expired.leader = 2
+    look = look_over([ready, paused, backing_off, preferring, expired], 1, 2.0)
+    assert look == ([ready, preferring], [expired], 3.0)
+    assert expired.fetch_node(2.0) == 2
+    assert look_over([ready, backing_off], 1, 2.0).next_at == 5.0
+    assert look_over([ready, paused], 1, 2.0).next_at is None
+
+
+def test_a_preference_for_the_leader_itself_ends_without_a_time_to_look_again() -> None:
+    it = cursor()
+    it.paused = True
+    it.prefer(1, until=2.0)
+    assert look_over([it], 1, 2.0) == ([], [], None)
+
+
+def test_a_request_names_the_last_epoch_to_a_leader_that_is_known_and_to_no_other() -> None:
+    it = cursor(7)
+    it.rewind(7, epoch=3)
+    assert it.fetch(1, has_epochs=True, most=1024) == FetchPosition("orders", it.topic_id, 0, 7, 3, 3, 1024)
+    it.release()
+    assert it.fetch(1, has_epochs=False, most=1024).last_fetched_epoch == -1
+    it.release()
+    assert it.fetch(2, has_epochs=True, most=1024).last_fetched_epoch == -1
+
+
+def data(**options: Any) -> FetchResponse.PartitionData:
+    given: dict[str, Any] = {"partition_index": 0, "error_code": 0, "high_watermark": 20, "records": b""}
+    return FetchResponse.PartitionData(**{**given, **options})
+
+
+def receive(it: Cursor, headers: BatchHeaders | None = None, **options: Any) -> object:
+    fetch(it)
+    return it.receive(data(**options), headers, 1, 4.5, committed=False)
+
+
+def test_records_are_buffered_and_say_how_far_they_go() -> None:
+    it = cursor()
+    it.stop = 8
+    found = receive(it, BatchHeaders(10, 3, 10, 4), records=b"abcdef")
+    assert isinstance(found, PartitionRecords)
+    assert (found.data, found.offset, found.next_offset, found.end, found.count) == (b"abcd", 0, 10, 8, 10)
+    assert (found.high_watermark, found.node_id, found.read_at) == (20, 1, 4.5)
+    assert (it.state, it.offset, it.high_watermark) == (State.BUFFERED, 10, 20)
+
+
+def test_a_response_without_records_releases_the_cursor_and_ends_its_back_off() -> None:
+    it = cursor()
+    it.back_off(0.0)
+    assert receive(it) is None
+    assert (it.state, it.attempts) == (State.USABLE, 0)
+
+
+def test_a_problem_is_returned_and_not_solved() -> None:
+    it = cursor()
+    refused = receive(it, error_code=6)
+    assert isinstance(refused, FetchRefused)
+    assert isinstance(refused.error, NotLeaderOrFollowerError)
+    assert state(it) is State.USABLE
+    assert receive(it, preferred_read_replica=5) == ReplicaPreferred(5)
+    assert state(it) is State.USABLE
+    diverging = FetchResponse.EpochEndOffset(epoch=2, end_offset=4)
+    assert receive(it, diverging_epoch=diverging) == LogDiverged(4)
+    it.rewind(4, -1)
+    assert receive(it, BatchHeaders(-1, -1, 0, 6), records=b"abcdef") == NoWholeBatch(6)

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.client.consume.deserialized import Intercepted
 from ottla.client.consume.fetch_queue import Failure, FetchQueue, Wake
-from ottla.client.consume.fetched import FetchedPartition
+from ottla.client.consume.partition_records import PartitionRecords
 from ottla.client.consume.reader import Reader
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import DataLossError
@@ -32,21 +32,22 @@ class Reading:
         self.refetched.append((tp, offset))
         self.reader.seek(tp, offset)
 
-    def put(self, tp: TopicPartition, first: int, count: int, **options: Any) -> None:
+    def put(self, tp: TopicPartition, first: int, count: int, *, end: int | None = None) -> None:
         records: list[PlainRecord] = [
             (offset, 1_700_000_000_000, None, b"%d" % offset, []) for offset in range(first, first + count)
         ]
-        part = FetchedPartition(
+        part = PartitionRecords(
             tp,
             encode_batch(records, base_offset=first),
             offset=first,
-            epoch_before=-1,
             next_offset=first + count,
-            epoch=-1,
-            generation=options.pop("generation", 0),
-            **options,
+            epoch_before=-1,
+            generation=0,
+            position=first,
+            end=first + count if end is None else end,
+            on_taken=lambda: None,
         )
-        self.queue.put_answer([part], lambda: None)
+        self.queue.put(part)
 
     def lose(self, tp: TopicPartition, new: int) -> None:
         error = DataLossError("lost", topic=tp.topic, partition=tp.partition, wanted_offset=0, new_offset=new)
@@ -78,6 +79,25 @@ class Reading:
 
 def orders(*offsets: int) -> list[tuple[str, int]]:
     return [("orders", offset) for offset in offsets]
+
+
+def test_records_and_arrow_columns_end_at_the_stop() -> None:
+    reading = Reading()
+    reading.put(ORDERS, 0, 3, end=2)
+    assert reading.iterate() == orders(0, 1)
+    reading.put(AUDIT, 0, 3, end=2)
+    batch = reading.reader.batch()
+    assert batch is not None
+    assert batch.column("value").to_pylist() == [b"0", b"1"]
+
+
+def test_columns_of_a_part_that_was_read_in_part_begin_behind_that() -> None:
+    reading = Reading()
+    reading.put(ORDERS, 0, 3, end=2)
+    assert reading.iterate(most=1) == orders(0)
+    batch = reading.reader.batch()
+    assert batch is not None
+    assert batch.column("value").to_pylist() == [b"1"]
 
 
 def test_what_follows_a_paused_part_does_not_move_its_position() -> None:
@@ -209,7 +229,7 @@ def test_ctrl_c_while_the_loop_is_told_loses_nothing() -> None:
     with pytest.raises(KeyboardInterrupt):
         reading.iterate()
     assert reading.iterate() == [("orders", offset) for offset in range(4)]
-    # Once for each answer.
+    # Once for each response.
     assert told == ["told", "told"]
 
 

@@ -22,8 +22,8 @@ from ottla.client.blocking.consumer import Consumer
 from ottla.client.blocking.driver import Driver
 from ottla.client.blocking.forks import on_fork
 from ottla.client.client import CLOSE_TIMEOUT, AsyncClient, HeadersIn
-from ottla.client.consume.batch_readers import BatchReader
 from ottla.client.consume.consumer import OnError
+from ottla.client.consume.iterators import BatchReader
 from ottla.client.consume.offset_spec import Start, Stop
 from ottla.client.consume.subscription import Subscribed
 from ottla.client.core import CallingThreads

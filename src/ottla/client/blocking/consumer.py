@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ottla.client.blocking.driver import Driver
 from ottla.client.blocking.forks import on_fork
-from ottla.client.consume.batch_readers import BatchReader
 from ottla.client.consume.consumer import AsyncConsumer
+from ottla.client.consume.iterators import BatchReader
 from ottla.client.consume.offset_spec import Start
 from ottla.client.deadline import check_timeout
 from ottla.client.topic_partition import TopicPartition

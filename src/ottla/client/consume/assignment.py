@@ -5,7 +5,7 @@ Decisions that are ours, because Kafka leaves them open:
 - start="latest" means: what is written after the consumer began. So a partition that did not exist then is read
   from its beginning, whether its topic grew, was created or began to match a pattern.
 - A topic that vanishes keeps its cursors, without a leader, so that a broker with old metadata does no harm. If it
-  stays away, whoever named it gets an UnknownTopicOrPartitionError; for a pattern it is simply gone.
+  stays away, a consumer that named it raises an UnknownTopicOrPartitionError; for a pattern it is simply gone.
 - A topic that comes back with another id is another topic. Old offsets mean nothing in it: each partition is read
   from its beginning, or with auto_offset_reset="none" not at all before a seek, or with a `stop`, which was one of
   the old topic, not at all; and the reader gets a DataLossError.
@@ -20,7 +20,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
-from ottla.client.consume.cursor import NOBODY, UNKNOWN, Cursor, State
+from ottla.client.consume.context import ConsumerContext
+from ottla.client.consume.cursor import NO_LEADER, UNKNOWN, Cursor, State
+from ottla.client.consume.errors import another_topic
 from ottla.client.consume.offset_lookup import Goal, Lookup
 from ottla.client.consume.offset_spec import EARLIEST, LATEST, OffsetSpec, Start, start_spec
 from ottla.client.consume.session import Session
@@ -29,7 +31,6 @@ from ottla.client.metadata import ClusterView, TopicView
 from ottla.client.metadata.refresh_policy import UNKNOWN_RESPONSES
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import (
-    DataLossError,
     NoSuchPartitionError,
     UnknownTopicOrPartitionError,
     error_for,
@@ -49,6 +50,7 @@ class Assignment:
 
     def __init__(
         self,
+        context: ConsumerContext,
         session: Session,
         subscription: Subscription,
         start: OffsetSpec,
@@ -56,6 +58,8 @@ class Assignment:
         now_ms: int,
     ) -> None:
         self.subscription = subscription
+        self._config = context.config
+        self._clock = context.runtime.clock
         self._session = session
         self._start = start
         self._stop = stop
@@ -65,9 +69,10 @@ class Assignment:
         self._absent: dict[str, None] = {}
         """Topics that were seen not to exist, so that they are new when they do."""
         self._gone_since: dict[str, float] = {}
-        self._told: dict[str, int] = {}
+        self._raised: dict[str, int] = {}
+        """The error code of a topic that the reader has got, or will get."""
         self._waits_for: dict[str, None] = {}
-        """Topics and patterns that were told to be waited for."""
+        """Topics that the log says are waited for."""
         self.is_settled = False
         """Everything that was subscribed to has been seen: what comes now is new."""
 
@@ -100,7 +105,7 @@ class Assignment:
                 yield topic
 
     def does_not_exist(self, name: str) -> None:
-        """Brokers have said so again and again: an error for whoever reads up to a `stop`, others wait for it."""
+        """Brokers say so again and again: an error with a `stop`, otherwise the consumer waits for it."""
         if self._stop is not None:
             raise UnknownTopicOrPartitionError(topic=name, detail="Create it, or check the name.")
         if name not in self._waits_for:
@@ -136,7 +141,7 @@ class Assignment:
         if topic.error_code:
             return self._refused(topic)
         self._gone_since.pop(topic.name, None)
-        self._told.pop(topic.name, None)
+        self._raised.pop(topic.name, None)
         known = self._ids.get(topic.name, ZERO_UUID)
         if known != ZERO_UUID and topic.topic_id not in (known, ZERO_UUID):
             self._recreated(topic)
@@ -168,7 +173,7 @@ class Assignment:
                 cursor.topic_id = topic.topic_id
             cursor = session.cursors[tp]
             if cursor.follow(view.leader, view.leader_epoch):
-                session.place(cursor)
+                session.route(cursor)
 
     def _indexes(self, topic: TopicView) -> list[int]:
         if self.subscription.matches(topic.name, topic.internal):
@@ -185,8 +190,8 @@ class Assignment:
     def _lookups(self, own: Start | None, is_new: bool) -> Iterator[Lookup]:
         if self._stop is not None:
             yield Lookup(self._stop, Goal.STOP)
-        place = self._start if own is None else start_spec(own, self._now_ms)
-        yield Lookup(EARLIEST if is_new and place == LATEST else place, Goal.START)
+        spec = self._start if own is None else start_spec(own, self._now_ms)
+        yield Lookup(EARLIEST if is_new and spec == LATEST else spec, Goal.START)
 
     # A topic that is not, or is another
 
@@ -195,39 +200,39 @@ class Assignment:
         kind = error_for(topic.error_code)
         if kind is not None and kind.retriable:
             return [f"topic {topic.name}: {kind.__name__}"]
-        if self._told.get(topic.name) != topic.error_code:
-            self._told[topic.name] = topic.error_code
+        if self._raised.get(topic.name) != topic.error_code:
+            self._raised[topic.name] = topic.error_code
             error = from_code(topic.error_code, topic=topic.name)
             assert error is not None
-            # Once it was raised, metadata that still has it is news again.
-            self._session.raise_to_reader(error, on_taken=lambda: self._told.update({topic.name: 0}))
+            # Once the reader has raised it, metadata that still has it raises it again.
+            self._session.raise_to_reader(error, on_taken=lambda: self._raised.update({topic.name: 0}))
         return []
 
     def _vanished(self, name: str) -> list[str]:
         if name not in self._ids:
             return []
-        now = self._session.now()
+        now = self._clock.monotonic()
         since = self._gone_since.setdefault(name, now)
         for tp in self._partitions(name):
             cursor = self._session.cursors[tp]
-            if cursor.follow(NOBODY, UNKNOWN):
-                self._session.place(cursor)
+            if cursor.follow(NO_LEADER, UNKNOWN):
+                self._session.route(cursor)
         if now - since < CONFIRMED_AFTER:
             return [f"topic {name} is not there any more"]
         if name in self.subscription.named:
-            self._tell_deleted(name)
+            self._raise_deleted(name)
         else:
             _logger.info("topic %s is gone, and read no more", name)
             self._forget(name)
         return []
 
-    def _tell_deleted(self, name: str) -> None:
+    def _raise_deleted(self, name: str) -> None:
         if self._stop is not None:
             for tp in self._partitions(name):
                 self._session.cursors[tp].finish()
             self._session.check_complete()
-        if self._told.get(name) != _GONE:
-            self._told[name] = _GONE
+        if self._raised.get(name) != _GONE:
+            self._raised[name] = _GONE
             self._session.raise_to_reader(
                 UnknownTopicOrPartitionError(topic=name, detail="The topic was deleted while it was read.")
             )
@@ -240,7 +245,7 @@ class Assignment:
 
     def _recreated(self, topic: TopicView) -> None:
         session = self._session
-        resets = session.config.auto_offset_reset != "none"
+        resets = self._config.auto_offset_reset != "none"
         if self._stop is not None:
             self._ended(topic)
             return
@@ -252,10 +257,10 @@ class Assignment:
                 session.remove(tp)
                 continue
             if not resets:
-                again = partial(_another_topic, tp, old, "auto_offset_reset is 'none': seek to go on")
+                again = partial(another_topic, tp, old, "auto_offset_reset is 'none': seek to go on")
                 session.fail(cursor, again(), again=again)
                 continue
-            error = _another_topic(tp, old, "it is read from its beginning", 0)
+            error = another_topic(tp, old, "it is read from its beginning", 0)
             _logger.warning("%s", error)
             session.raise_to_reader(error, cursor)
             session.load(cursor, EARLIEST, "the topic was deleted and created again")
@@ -268,7 +273,7 @@ class Assignment:
             cursor.become(topic.topic_id)
             cursor.finish()
             if not was_read:
-                self._session.raise_to_reader(_another_topic(tp, old, "it is not read"), cursor)
+                self._session.raise_to_reader(another_topic(tp, old, "it is not read"), cursor)
         self._session.check_complete()
 
     def _partitions(self, name: str) -> list[TopicPartition]:
@@ -283,7 +288,7 @@ class Search:
         self._now = now
         self._since: float | None = None
         self._last: dict[str, TopicView] = {}
-        self._answers: dict[str, int] = {}
+        self._responses: dict[str, int] = {}
 
     def look(self, view: ClusterView) -> bool | None:
         """A topic may be created yet; metadata that knows it knows its partitions, give or take a broker's lag."""
@@ -305,19 +310,8 @@ class Search:
     def _count(self, view: ClusterView) -> None:
         for topic in self._assignment.unknown(view):
             if self._last.get(topic.name) is topic:
-                continue  # an answer about something else
+                continue  # a response about something else
             self._last[topic.name] = topic
-            self._answers[topic.name] = self._answers.get(topic.name, 0) + 1
-            if self._answers[topic.name] >= UNKNOWN_RESPONSES:
+            self._responses[topic.name] = self._responses.get(topic.name, 0) + 1
+            if self._responses[topic.name] >= UNKNOWN_RESPONSES:
                 self._assignment.does_not_exist(topic.name)
-
-
-def _another_topic(tp: TopicPartition, old: int, then: str, new: int = -1) -> DataLossError:
-    return DataLossError(
-        f"topic {tp.topic} was deleted and created again: offset {old} of partition {tp.partition} means nothing in "
-        f"it; {then}",
-        topic=tp.topic,
-        partition=tp.partition,
-        wanted_offset=old,
-        new_offset=new,
-    )

@@ -1,14 +1,16 @@
 """Consumer: what `consume` gives: an iterator over records, with positions that can be looked at and moved.
 
-`Consumer` is what the asynchronous and the blocking one have in common: it puts queue, session, assignment and reader
-together. Its methods belong to the thread that reads; what concerns the loop goes there through `wake`.
-`AsyncConsumer` iterates on the loop itself:
+`AsyncConsumer` puts queue, session, assignment and reader together, and iterates on the loop:
 
     async with kafka.consume("orders", start="earliest") as consumer:
         async for record in consumer:
             print(record.offset, record.value)
 
-Invariant: a consumer that is closed has no worker left, and its brokers have been told that its sessions are over.
+The blocking consumer has one inside (client/blocking/consumer.py): it reads in its own thread, and runs the loop
+while `more` waits. What is not awaited belongs to the thread that reads; what concerns the loop goes there through
+`wake`.
+
+Invariant: a consumer that is closed has no worker left, and its brokers know that its fetch sessions are over.
 """
 
 from __future__ import annotations
@@ -20,10 +22,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from ottla.client.consume.assignment import Assignment, Search
-from ottla.client.consume.batch_readers import AsyncBatchReader
+from ottla.client.consume.context import ConsumerContext
 from ottla.client.consume.dead_letters import DeadLetters
 from ottla.client.consume.fetch_queue import Failure, FetchQueue, Wake
-from ottla.client.consume.iterators import Lasting
+from ottla.client.consume.iterators import AsyncBatchReader, Lasting
 from ottla.client.consume.offset_spec import OffsetSpec, Start, Stop, start_spec, stop_spec
 from ottla.client.consume.reader import Reader
 from ottla.client.consume.session import Session
@@ -46,33 +48,26 @@ from ottla.errors import (
 if TYPE_CHECKING:
     import pyarrow
 
-    from ottla.client.connections.brokers import Brokers
     from ottla.client.consume.cursor import Cursor
-    from ottla.client.metadata import Metadata
-    from ottla.client.tasks import Tasks
     from ottla.config import ClientConfig
-    from ottla.hooks import ConsumerInterceptor, Hooks
-    from ottla.runtime import Runtime
+    from ottla.hooks import ConsumerInterceptor
     from ottla.serde import Deserialize
 
 OnError: TypeAlias = Literal["raise", "skip"] | DeadLetters
 """What becomes of a record that cannot be deserialized: raised, logged and skipped, or sent elsewhere."""
 
 
-class Consumer:
-    """Reads partitions directly, without a group."""
+class AsyncConsumer:
+    """Reads partitions directly, without a group.
+
+    A consumer for asyncio. Begins with its first use, and ends with `close` or its `async with`.
+    """
 
     def __init__(
         self,
-        config: ClientConfig,
-        runtime: Runtime,
-        hooks: Hooks,
-        brokers: Brokers,
-        metadata: Metadata,
-        tasks: Tasks,
-        *,
-        lane: int,
+        context: ConsumerContext,
         subscription: Subscription,
+        *,
         start: Start | None = None,
         stop: Stop | None = None,
         key_deserializer: Deserialize | None = None,
@@ -82,32 +77,38 @@ class Consumer:
         wake: Wake | None = None,
         on_ended: Callable[[Any], None] | None = None,
     ) -> None:
-        """Nothing is asked before `begin`. `wake(function)` has the loop call a function; None: we are there."""
+        """Sends nothing before `begin`. `wake(function)` has the loop call a function; None: it runs here."""
         if not isinstance(on_error, DeadLetters) and on_error not in ("raise", "skip"):
             raise ConfigurationError(
                 f"on_error={on_error!r}: write 'raise', 'skip' or DeadLetters(topic)", option="on_error"
             )
-        now_ms = int(runtime.clock.time() * 1000)
+        config, clock = context.config, context.runtime.clock
+        now_ms = int(clock.time() * 1000)
         begin = _first_start(config, subscription, start, stop)
+        self._home = HomeLoop()
+        # Of a blocking client, other threads call what is not awaited.
+        self._check_reader = self._home.check if wake is None else _anywhere
         self.queue = FetchQueue(wake)
         self.dead_letters = on_error if isinstance(on_error, DeadLetters) else None
         self.reader = Reader(
             self.queue,
-            hooks,
-            runtime.clock.monotonic,
+            context.hooks,
+            clock.monotonic,
             self._refetch,
+            check_crcs=config.check_crcs,
             key_deserializer=key_deserializer,
             value_deserializer=value_deserializer,
             interceptors=interceptors,
             skips=on_error == "skip",
         )
-        self._now_ms = now_ms
         self._config = config
-        self._clock = runtime.clock
-        self._metadata = metadata
-        self._tasks = tasks
-        self._session = Session(config, runtime, hooks, brokers, metadata, tasks, self.queue, lane)
+        self._clock = clock
+        self._metadata = context.metadata
+        self._tasks = context.tasks
+        self._is_committed = context.is_committed
+        self._session = Session(context, self.queue)
         self._assignment = Assignment(
+            context,
             self._session,
             subscription,
             start_spec(begin, now_ms),
@@ -117,207 +118,6 @@ class Consumer:
         self._beginning: asyncio.Task[None] | None = None
         self.is_closed = False
         self._on_ended = on_ended
-
-    # On the loop
-
-    def begin(self) -> None:
-        """Begins to find out what is to be read, and to fetch it; once, on the loop."""
-        if self._beginning is not None:
-            return
-        subscription = self._assignment.subscription
-        self._metadata.add_listener(self._assignment)
-        for topic in subscription.named:
-            self._metadata.track(topic)
-        if subscription.patterns:
-            self._metadata.track_all()
-        self._session.start()
-        self._beginning = self._tasks.spawn(self._settle(), "consumer")
-
-    async def _settle(self) -> None:
-        """Until everything that was named has been seen; the reader hears of what is not there."""
-        assignment, metadata = self._assignment, self._metadata
-        while (error := await self._what_is_missing()) is not None:
-            # No second one before the first is read: a reader who comes late hears of it once.
-            taken = self._session.alarm()
-            self.queue.put(Failure(error, on_taken=taken.ring))
-            await taken.wait()
-        assignment.on_metadata(metadata.view)
-        assignment.settle()
-
-    async def _what_is_missing(self) -> KafkaError | None:
-        assignment = self._assignment
-        search = Search(assignment, self._clock.monotonic)
-        try:
-            await self._metadata.wait(search.look, None, what="the topics to read")
-            if assignment.subscription.patterns:
-                view = await self._metadata.fresh(None)
-                assignment.on_metadata(view)
-                assignment.warn_of_patterns(view)
-        except ApiTimeoutError as error:
-            missing = assignment.missing(self._metadata.view)
-            # What no broker has told of may be there all the same.
-            is_told = isinstance(missing, TopicPartition) or missing in self._metadata.view.topics
-            return (
-                self._not_there(missing) if missing and is_told and not self._metadata.is_failing else error
-            )
-        except UnknownTopicOrPartitionError as error:
-            return error
-        return None
-
-    def _not_there(self, missing: TopicPartition | str) -> KafkaError:
-        if isinstance(missing, str) and (topic := self._metadata.view.topics.get(missing)) is not None:
-            error = from_code(topic.error_code, topic=missing)
-            if error is not None and not isinstance(error, UnknownTopicOrPartitionError):
-                return error
-        if isinstance(missing, TopicPartition):
-            count = len(self._metadata.view.topics[missing.topic].partitions)
-            return NoSuchPartitionError(topic=missing.topic, partition=missing.partition, partitions=count)
-        seconds = self._config.default_api_timeout_ms / 1000
-        detail = f"It did not exist for {seconds:g} s (default_api_timeout_ms): create it, or check the name."
-        return UnknownTopicOrPartitionError(topic=missing, detail=detail)
-
-    async def position(
-        self,
-        partition: TopicPartition,
-        timeout: float | None = None,
-    ) -> int:
-        """The offset of the next record of a partition; waits until it is known, with default_api_timeout_ms."""
-        check_timeout(timeout)
-        seconds = self._config.default_api_timeout_ms / 1000 if timeout is None else timeout
-        self._check_open()
-        check_partition(partition)
-        self.begin()
-        try:
-            return await within(self._clock, seconds, self._position(partition))
-        except TimeoutError:
-            why = self._metadata.failure()
-            reason = "is it read by this consumer, and has it a leader?" if why is None else str(why)
-            raise ApiTimeoutError(
-                f"waited {seconds:g} s for the position of {partition} in vain: {reason}"
-            ) from why
-
-    async def _position(self, partition: TopicPartition) -> int:
-        while partition not in self._session.cursors or (position := self.known_position(partition)) is None:
-            await self._session.change()
-            self._check_open()
-        return position
-
-    def _check_open(self) -> None:
-        if self.is_closed:
-            raise ClientClosedError("the consumer is closed")
-
-    async def end(self) -> None:
-        """Stops everything; on the loop. A second call does nothing."""
-        if self.is_closed:
-            return
-        self.is_closed = True
-        if self._on_ended is not None:
-            self._on_ended(self)
-        if self._beginning is None:
-            return
-        # First what needs no waiting, so that it is done even if the waiting is cancelled.
-        self._metadata.remove_listener(self._assignment)
-        for topic in self._assignment.subscription.named:
-            self._metadata.untrack(topic)
-        if self._assignment.subscription.patterns:
-            self._metadata.untrack_all()
-        self._beginning.cancel()
-        try:
-            await self._session.close()
-        finally:
-            self.queue.discard()
-            if self.queue.on_ready is not None:
-                self.queue.on_ready()
-        await asyncio.gather(self._beginning, return_exceptions=True)
-
-    # In the thread that reads
-
-    def now(self) -> float:
-        """By the clock of deadlines."""
-        return self._clock.monotonic()
-
-    def most(self, max_records: int | None) -> int:
-        """How many records one poll may give."""
-        if max_records is not None and max_records < 1:
-            raise ValueError(f"max_records must be at least 1, not {max_records}")
-        return self._config.max_poll_records if max_records is None else max_records
-
-    def assignment(self) -> list[TopicPartition]:
-        """The partitions that are read."""
-        return list(self._session.cursors)
-
-    def pause(self, *partitions: TopicPartition) -> None:
-        """Gives nothing of them any more until `resume`; what is buffered is kept."""
-        for tp in map(check_partition, partitions) if partitions else self.assignment():
-            self.reader.pause(tp)
-            self.queue.wake(partial(self._session.pause, tp, True))
-
-    def resume(self, *partitions: TopicPartition) -> None:
-        for tp in map(check_partition, partitions) if partitions else self.paused():
-            self.reader.resume(tp)
-            self.queue.wake(partial(self._session.pause, tp, False))
-        if self.reader.has_resumed and self.queue.on_ready is not None:
-            self.queue.wake(self.queue.on_ready)
-
-    def paused(self) -> list[TopicPartition]:
-        return self.reader.paused
-
-    def seek(self, partition: TopicPartition, to: Start) -> None:
-        """Goes on elsewhere: an offset, "earliest", "latest", a datetime or a Timestamp."""
-        self._check_assigned(partition)
-        place = start_spec(to, int(self._clock.time() * 1000))
-        generation = self.reader.seek(partition, place.offset)
-        self.queue.wake(partial(self._session.seek, partition, place, generation))
-
-    def skip(self, error: DeserializationError | CorruptBatchError) -> None:
-        """Goes on behind the record, or the batch, that raised this."""
-        if isinstance(error, CorruptBatchError):
-            self.seek(TopicPartition(error.topic, error.partition), error.next_offset)
-        else:
-            self.reader.skip(error)
-
-    def _refetch(self, partition: TopicPartition, offset: int) -> None:
-        generation = self.reader.seek(partition, offset)
-        self.queue.wake(partial(self._session.seek, partition, OffsetSpec(offset=offset), generation))
-
-    def known_position(self, partition: TopicPartition) -> int | None:
-        """The offset of the next record; None while it is being looked up."""
-        self._check_assigned(partition)
-        return self._known_position(partition, self._session.cursors.get(partition))
-
-    def _known_position(self, partition: TopicPartition, cursor: Cursor | None) -> int | None:
-        position = self.reader.position(partition)
-        if position is not None:
-            return position
-        # Not its offset: that is behind what has been fetched, and nothing of it has been read.
-        return cursor.began_at if cursor is not None and cursor.has_offset else None
-
-    def lag(self) -> dict[TopicPartition, int]:
-        """How many offsets are between each position and the end of what can be read; where both are known."""
-        lags: dict[TopicPartition, int] = {}
-        for tp, cursor in list(self._session.cursors.items()):
-            position = self._known_position(tp, cursor)
-            end = cursor.end(self._session.is_committed)
-            if position is not None and end >= 0:
-                lags[tp] = max(0, end - position)
-        return lags
-
-    def _check_assigned(self, partition: TopicPartition) -> None:
-        check_partition(partition)
-        if partition not in self._session.cursors:
-            raise ValueError(f"{partition} is not read by this consumer, or not known yet: see assignment()")
-
-
-class AsyncConsumer(Consumer):
-    """A consumer for asyncio. Begins with its first use, and ends with `close` or its `async with`."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._home = HomeLoop()
-        # Of a blocking client, other threads call what is not awaited.
-        self._check_reader = self._home.check if options.get("wake") is None else _anywhere
-        self._waiters: list[asyncio.Future[bool]] = []
-        self.queue.on_ready = self._ready
 
     # Reading
 
@@ -395,76 +195,240 @@ class AsyncConsumer(Consumer):
         if self.dead_letters is None:
             raise error
         await self.dead_letters.send(error)
-        # Whoever has paused it meanwhile, or sought, gets it again: better twice than not at all.
+        # A program that has paused it meanwhile, or sought, gets it again: better twice than not at all.
         if self.reader.is_at(error):
             self.reader.skip(error)
 
     async def more(self, deadline: float | None) -> bool:
         """Waits until there may be something to read; False at the end, or when the time is up."""
-        self._check_open()
-        self.begin()
-        if self.reader.is_finished:
-            return False
-        if len(self.queue) or self.reader.has_resumed:
+        loop = asyncio.get_running_loop()
+        if self.is_closed or self._beginning is None or loop is not self._home.loop:
+            self._check_open()
+            self.begin()
+        if self.queue.items or self.reader.resumed:
             return True
-        return await self._wait(deadline)
-
-    async def _wait(self, deadline: float | None) -> bool:
-        waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
+        if self.queue.is_complete and self.reader.is_finished:
+            return False
+        waiters, waiter = self.queue.waiters, loop.create_future()
+        waiters.append(waiter)
         timer = None
         if deadline is not None:
             seconds = max(0.0, deadline - self._clock.monotonic())
-            timer = self._clock.call_later(seconds, partial(_set, waiter, False))
+            timer = self._clock.call_later(seconds, _give_up, waiter)
         try:
-            is_ready = await waiter
+            is_ready: bool = await waiter
         finally:
-            self._waiters.remove(waiter)
+            waiters.remove(waiter)
             if timer is not None:
                 timer.cancel()
-        self._check_open()
+        if self.is_closed:
+            self._check_open()
         return is_ready
 
-    def _ready(self) -> None:
-        for waiter in self._waiters:
-            _set(waiter, True)
-
-    # What is not awaited, but goes on on the loop
+    # Beginning, on the loop
 
     def begin(self) -> None:
+        """Begins to find out what is to be read, and to fetch it; once, on the loop."""
         self._home.check()
-        super().begin()
+        if self._beginning is not None:
+            return
+        subscription = self._assignment.subscription
+        self._metadata.add_listener(self._assignment)
+        for topic in subscription.named:
+            self._metadata.track(topic)
+        if subscription.patterns:
+            self._metadata.track_all()
+        self._session.start()
+        self._beginning = self._tasks.spawn(self._settle(), "consumer")
+
+    async def _settle(self) -> None:
+        """Until everything that was named has been seen; the reader raises what is not there."""
+        assignment, metadata = self._assignment, self._metadata
+        while (error := await self._what_is_missing()) is not None:
+            # No second one before the first is taken: a reader that comes late raises it once.
+            taken = asyncio.Event()
+            self.queue.put(Failure(error, on_taken=taken.set))
+            await taken.wait()
+        assignment.on_metadata(metadata.view)
+        assignment.settle()
+
+    async def _what_is_missing(self) -> KafkaError | None:
+        assignment = self._assignment
+        search = Search(assignment, self._clock.monotonic)
+        try:
+            await self._metadata.wait(search.look, None, what="the topics to read")
+            if assignment.subscription.patterns:
+                view = await self._metadata.fresh(None)
+                assignment.on_metadata(view)
+                assignment.warn_of_patterns(view)
+        except ApiTimeoutError as error:
+            missing = assignment.missing(self._metadata.view)
+            # What no broker has answered for may be there all the same.
+            is_known = isinstance(missing, TopicPartition) or missing in self._metadata.view.topics
+            return (
+                self._not_there(missing) if missing and is_known and not self._metadata.is_failing else error
+            )
+        except UnknownTopicOrPartitionError as error:
+            return error
+        return None
+
+    def _not_there(self, missing: TopicPartition | str) -> KafkaError:
+        if isinstance(missing, str) and (topic := self._metadata.view.topics.get(missing)) is not None:
+            error = from_code(topic.error_code, topic=missing)
+            if error is not None and not isinstance(error, UnknownTopicOrPartitionError):
+                return error
+        if isinstance(missing, TopicPartition):
+            count = len(self._metadata.view.topics[missing.topic].partitions)
+            return NoSuchPartitionError(topic=missing.topic, partition=missing.partition, partitions=count)
+        seconds = self._config.default_api_timeout_ms / 1000
+        detail = f"It did not exist for {seconds:g} s (default_api_timeout_ms): create it, or check the name."
+        return UnknownTopicOrPartitionError(topic=missing, detail=detail)
+
+    async def position(
+        self,
+        partition: TopicPartition,
+        timeout: float | None = None,
+    ) -> int:
+        """The offset of the next record of a partition; waits until it is known, with default_api_timeout_ms."""
+        check_timeout(timeout)
+        seconds = self._config.default_api_timeout_ms / 1000 if timeout is None else timeout
+        self._check_open()
+        check_partition(partition)
+        self.begin()
+        try:
+            return await within(self._clock, seconds, self._position(partition))
+        except TimeoutError:
+            why = self._metadata.failure()
+            reason = "is it read by this consumer, and has it a leader?" if why is None else str(why)
+            raise ApiTimeoutError(
+                f"waited {seconds:g} s for the position of {partition} in vain: {reason}"
+            ) from why
+
+    async def _position(self, partition: TopicPartition) -> int:
+        while partition not in self._session.cursors or (position := self.known_position(partition)) is None:
+            await self._session.change()
+            self._check_open()
+        return position
+
+    def _check_open(self) -> None:
+        if self.is_closed:
+            raise ClientClosedError("the consumer is closed")
+
+    async def end(self) -> None:
+        """Stops everything; on the loop. A second call does nothing."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        if self._on_ended is not None:
+            self._on_ended(self)
+        if self._beginning is None:
+            return
+        # First what needs no waiting, so that it is done even if the waiting is cancelled.
+        self._metadata.remove_listener(self._assignment)
+        for topic in self._assignment.subscription.named:
+            self._metadata.untrack(topic)
+        if self._assignment.subscription.patterns:
+            self._metadata.untrack_all()
+        self._beginning.cancel()
+        try:
+            await self._session.close()
+        finally:
+            self.queue.discard()
+            self.queue.notify()
+        await asyncio.gather(self._beginning, return_exceptions=True)
+
+    # In the thread that reads
+
+    def now(self) -> float:
+        """By the clock of deadlines."""
+        return self._clock.monotonic()
+
+    def most(self, max_records: int | None) -> int:
+        """How many records one poll may give."""
+        if max_records is not None and max_records < 1:
+            raise ValueError(f"max_records must be at least 1, not {max_records}")
+        return self._config.max_poll_records if max_records is None else max_records
+
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions that are read."""
+        return list(self._session.cursors)
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Gives nothing of them any more until `resume`; what is buffered is kept."""
         self._check_reader()
-        super().pause(*partitions)
+        for tp in map(check_partition, partitions) if partitions else self.assignment():
+            self.reader.pause(tp)
+            self.queue.wake(partial(self._session.pause, tp, True))
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Gives what was paused again; all without arguments."""
         self._check_reader()
-        super().resume(*partitions)
+        for tp in map(check_partition, partitions) if partitions else self.paused():
+            self.reader.resume(tp)
+            self.queue.wake(partial(self._session.pause, tp, False))
+        if self.reader.resumed:
+            self.queue.wake(self.queue.notify)
+
+    def paused(self) -> list[TopicPartition]:
+        return self.reader.paused
 
     def seek(self, partition: TopicPartition, to: Start) -> None:
         """Goes on elsewhere: an offset, "earliest", "latest", a datetime or a Timestamp."""
         self._check_reader()
-        super().seek(partition, to)
+        self._check_assigned(partition)
+        spec = start_spec(to, int(self._clock.time() * 1000))
+        generation = self.reader.seek(partition, spec.offset)
+        self.queue.wake(partial(self._session.seek, partition, spec, generation))
 
     def skip(self, error: DeserializationError | CorruptBatchError) -> None:
         """Goes on behind the record, or the batch, that raised this."""
         self._check_reader()
-        super().skip(error)
+        if isinstance(error, CorruptBatchError):
+            self.seek(TopicPartition(error.topic, error.partition), error.next_offset)
+        else:
+            self.reader.skip(error)
+
+    def _refetch(self, partition: TopicPartition, offset: int) -> None:
+        generation = self.reader.seek(partition, offset)
+        self.queue.wake(partial(self._session.seek, partition, OffsetSpec(offset=offset), generation))
+
+    def known_position(self, partition: TopicPartition) -> int | None:
+        """The offset of the next record; None while it is being looked up."""
+        self._check_assigned(partition)
+        return self._known_position(partition, self._session.cursors.get(partition))
+
+    def _known_position(self, partition: TopicPartition, cursor: Cursor | None) -> int | None:
+        position = self.reader.position(partition)
+        if position is not None:
+            return position
+        # Not its offset: that is behind what has been fetched, and nothing of it has been read.
+        return cursor.began_at if cursor is not None and cursor.has_offset else None
+
+    def lag(self) -> dict[TopicPartition, int]:
+        """How many offsets are between each position and the end of what can be read; where both are known."""
+        lags: dict[TopicPartition, int] = {}
+        for tp, cursor in list(self._session.cursors.items()):
+            position = self._known_position(tp, cursor)
+            end = cursor.end(self._is_committed)
+            if position is not None and end >= 0:
+                lags[tp] = max(0, end - position)
+        return lags
+
+    def _check_assigned(self, partition: TopicPartition) -> None:
+        check_partition(partition)
+        if partition not in self._session.cursors:
+            raise ValueError(f"{partition} is not read by this consumer, or not known yet: see assignment()")
 
     # The end
 
     async def close(self) -> None:
-        """Stops reading; whoever waits for a record gets a ClientClosedError."""
+        """Stops reading; a call that waits for a record gets a ClientClosedError."""
         self._home.check()
         await self.end()
         self.reader.close()
 
     def leave(self) -> None:
-        """Closes without anyone waiting for it; on the loop."""
+        """Closes in a task of its own, for a consumer that was let go; on the loop."""
         if not self.is_closed:
             self._tasks.spawn(self.close(), "close a consumer that was left")
 
@@ -483,9 +447,9 @@ def _anywhere() -> None:
     pass
 
 
-def _set(waiter: asyncio.Future[bool], is_ready: bool) -> None:
+def _give_up(waiter: asyncio.Future[bool]) -> None:
     if not waiter.done():
-        waiter.set_result(is_ready)
+        waiter.set_result(False)
 
 
 def _first_start(
@@ -495,7 +459,7 @@ def _first_start(
     if start is not None:
         return start
     if stop is not None:
-        # From the end to the end there is nothing, and nobody means that.
+        # From the end to the end there is nothing, which is never meant.
         return "earliest"
     if config.auto_offset_reset != "none":
         return config.auto_offset_reset

@@ -1,33 +1,40 @@
 """Cursor: how far one partition has been fetched, from whom, and whether it may be fetched now.
 
-    UNSET      no offset yet and nobody looks for one
+    UNSET      no offset yet, and no lookup for one
     LOADING    an offset is being looked up (offset_lookup.py)
     USABLE     the next fetch of its source includes it
-    IN_FLIGHT  a fetch with it is under way
-    BUFFERED   its data waits for the reader, in an answer that the reader has not begun
-    FAILED     the reader has yet to be told of an error; nothing is fetched until then
+    IN_FLIGHT  a fetch with it is pending
+    BUFFERED   its data waits for the reader, in a response that the reader has not begun
+    FAILED     an error waits for the reader; nothing is fetched until the reader has raised it
     DONE       its `stop` is reached, or its topic is gone
 
 Paused is not a state but a flag: it holds in every state, and only keeps USABLE ones out of fetches.
 
-A pure state machine: time comes in as a number, and it neither waits nor sends. The reader's position, behind the
-last record that was handed out, is not here (reader.py).
+A pure state machine: time comes in as a number, and it neither waits nor sends. `receive` says what a response has
+brought: records, nothing, or a problem that the session solves. The reader's position, behind the last record that
+was handed out, is not here (reader.py).
 
 Invariants: every change of `state` goes through a method below, which checks what it comes from. `flight` grows
-whenever what is under way no longer counts, so an answer is taken only by the cursor that still waits for it;
+whenever what is pending no longer counts, so a response is taken only by the cursor that still waits for it;
 `generation` grows whenever the reader must not see what was fetched before. -1 is never adopted as an offset, nor as
 a leader epoch in place of one that is known.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
+from ottla.client.consume.fetch_session import FetchPosition
+from ottla.client.consume.partition_records import BatchHeaders, PartitionRecords
 from ottla.client.topic_partition import TopicPartition
+from ottla.errors import BrokerError, from_code
 from ottla.wire import Uuid
+from ottla.wire.messages import FetchResponse
 
-NOBODY: Final = -1
+NO_LEADER: Final = -1
 """The leader of a partition that has none."""
 UNKNOWN: Final = -1
 
@@ -46,6 +53,73 @@ class State(Enum):
     BUFFERED = "buffered"
     FAILED = "failed"
     DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRefused:
+    """The broker has answered with an error."""
+
+    error: BrokerError
+
+
+@dataclass(frozen=True, slots=True)
+class LogDiverged:
+    """The leader's log took another way, at this offset: what was consumed behind it is gone (KIP-320, KIP-595).
+
+    A request names the epoch of the last batch that was consumed; that is how the leader knows.
+    """
+
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaPreferred:
+    """The leader knows a replica that is nearer (KIP-392)."""
+
+    replica: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoWholeBatch:
+    """So many bytes came, and none of them can be read."""
+
+    size: int
+
+
+FetchProblem: TypeAlias = FetchRefused | LogDiverged | ReplicaPreferred | NoWholeBatch
+
+
+class Readiness(NamedTuple):
+    """Which cursors of a source can be fetched now."""
+
+    ready: list[Cursor]
+    elsewhere: list[Cursor]
+    """Those whose time at a preferred replica is over: they belong to the source of their leader."""
+    next_at: float | None
+    """When one of the others may be ready, as far as time decides that."""
+
+
+def look_over(cursors: Iterable[Cursor], node_id: int, now: float) -> Readiness:
+    """One look at every cursor of the source of this broker."""
+    ready: list[Cursor] = []
+    elsewhere: list[Cursor] = []
+    next_at: float | None = None
+    for cursor in cursors:
+        if cursor.preferred_replica >= 0:
+            if cursor.fetch_node(now) != node_id:
+                cursor.back_to_leader()
+                elsewhere.append(cursor)
+                continue
+            if cursor.preferred_until <= now:
+                cursor.back_to_leader()
+            elif next_at is None or cursor.preferred_until < next_at:
+                next_at = cursor.preferred_until
+        if cursor.not_before > now:
+            if next_at is None or cursor.not_before < next_at:
+                next_at = cursor.not_before
+        elif cursor.state is State.USABLE and not cursor.paused:
+            ready.append(cursor)
+    return Readiness(ready, elsewhere, next_at)
 
 
 class Cursor:
@@ -90,9 +164,9 @@ class Cursor:
         self.began_at = UNKNOWN
         """The offset that was looked up or sought last: where a reader is that has read nothing since."""
         self.last_consumed_epoch = UNKNOWN
-        self.leader = NOBODY
+        self.leader = NO_LEADER
         self.leader_epoch = UNKNOWN
-        self.preferred_replica = NOBODY
+        self.preferred_replica = NO_LEADER
         self.preferred_until = 0.0
         self.high_watermark = UNKNOWN
         self.last_stable_offset = UNKNOWN
@@ -115,7 +189,7 @@ class Cursor:
         return self.leader
 
     def follow(self, leader: int, epoch: int) -> bool:
-        """What metadata says; whether the leader changed. An older epoch than the known one is old news."""
+        """What metadata says; whether the leader changed. An older epoch than the known one is ignored."""
         if 0 <= epoch < self.leader_epoch:
             return False
         if epoch >= 0:
@@ -140,7 +214,7 @@ class Cursor:
     def back_to_leader(self) -> bool:
         """Whether it was elsewhere."""
         was_away = self.preferred_replica >= 0
-        self.preferred_replica = NOBODY
+        self.preferred_replica = NO_LEADER
         return was_away
 
     # Offsets
@@ -150,25 +224,25 @@ class Cursor:
         return self.state not in (State.UNSET, State.LOADING) and self.offset >= 0
 
     def end(self, committed: bool) -> int:
-        """How far records can be read; -1 while no fetch has told."""
+        """How far records can be read; -1 while no fetch has said it."""
         return self.last_stable_offset if committed else self.high_watermark
 
     def load(self) -> None:
-        """An offset is looked up; what is under way does not count any more."""
+        """An offset is looked up; the fetch that is pending does not count any more."""
         self._drop_flight()
         self.state = State.LOADING
 
     def loaded(self, offset: int) -> None:
         """The offset that was looked for, with no epoch: nothing was consumed before it."""
         self._expect(State.LOADING, State.UNSET)
-        self._place(offset, UNKNOWN)
+        self._set_offset(offset, UNKNOWN)
 
     def rewind(self, offset: int, epoch: int) -> None:
         """Data that was buffered is discarded: it will be fetched again."""
         self._drop_flight()
-        self._place(offset, epoch)
+        self._set_offset(offset, epoch)
 
-    def _place(self, offset: int, epoch: int) -> None:
+    def _set_offset(self, offset: int, epoch: int) -> None:
         if offset < 0:
             raise ValueError(f"{self.tp}: {offset} is no offset")
         self.offset = self.began_at = offset
@@ -177,19 +251,83 @@ class Cursor:
 
     # Fetches
 
-    def is_fetchable(self, now: float) -> bool:
-        return self.state is State.USABLE and not self.paused and self.not_before <= now
+    def fetch(self, node_id: int, *, has_epochs: bool, most: int) -> FetchPosition:
+        """A fetch with it is sent to this broker: what the request says. `flight` recognizes its response.
 
-    def use(self) -> int:
-        """A fetch with it is sent; the number by which its answer is recognized."""
+        `has_epochs`: the version has a field for the epoch that was consumed last.
+        """
         self._expect(State.USABLE)
         self.state = State.IN_FLIGHT
         self.flight += 1
-        return self.flight
+        # A follower may lag behind what its leader has given us, which would look like a truncation; and without the
+        # leader's epoch the broker does not check that it is the leader.
+        is_checked = has_epochs and node_id == self.leader and self.leader_epoch >= 0
+        return FetchPosition(
+            self.topic,
+            self.topic_id,
+            self.partition,
+            self.offset,
+            self.leader_epoch,
+            self.last_consumed_epoch if is_checked else UNKNOWN,
+            most if self.stop is None else self.fetch_bytes(most),
+        )
 
     def awaits(self, flight: int) -> bool:
-        """Whether the answer to that fetch still counts."""
+        """Whether the response to that fetch still counts."""
         return self.state is State.IN_FLIGHT and self.flight == flight
+
+    def receive(
+        self,
+        data: FetchResponse.PartitionData,
+        headers: BatchHeaders | None,
+        node_id: int,
+        now: float,
+        *,
+        committed: bool,
+    ) -> PartitionRecords | FetchProblem | None:
+        """What the response says of it, for a cursor that awaits it: records, which are buffered then, or a problem.
+
+        `headers` are those of its records, if it has any. Afterwards it is not in flight, but for a problem that the
+        session solves by a rewind or a failure.
+        """
+        self.update(data.high_watermark, data.last_stable_offset, data.log_start_offset)
+        if data.error_code:
+            error = from_code(data.error_code, topic=self.topic, partition=self.partition, broker=node_id)
+            assert error is not None
+            self.release()
+            return FetchRefused(error)
+        if data.diverging_epoch is not None and data.diverging_epoch.end_offset >= 0:
+            return LogDiverged(data.diverging_epoch.end_offset)
+        if not data.records or headers is None:
+            self.release()
+            if data.preferred_read_replica >= 0:
+                return ReplicaPreferred(data.preferred_read_replica)
+            self.clear_backoff()
+            return None
+        next_offset, epoch, count, size = headers
+        if next_offset <= self.offset:
+            return NoWholeBatch(len(data.records))
+        aborted = None
+        if committed:
+            aborted = [(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()]
+        records = PartitionRecords(
+            self.tp,
+            data.records[:size],
+            offset=self.offset,
+            next_offset=next_offset,
+            epoch_before=self.last_consumed_epoch,
+            generation=self.generation,
+            position=self.offset,
+            end=next_offset if self.stop is None else min(next_offset, self.stop),
+            count=count,
+            aborted=aborted,
+            high_watermark=data.high_watermark,
+            node_id=node_id,
+            read_at=now,
+        )
+        self.measure(size, next_offset - self.offset)
+        self.buffer(next_offset, epoch)
+        return records
 
     def release(self) -> None:
         """The fetch brought nothing."""
@@ -217,7 +355,7 @@ class Cursor:
         self.clear_backoff()
 
     def begun(self) -> None:
-        """The reader has begun the answer that holds its data: the next part may be fetched."""
+        """The reader has begun the response that holds its data: the next part may be fetched."""
         self._expect(State.BUFFERED)
         self._free()
 
@@ -249,14 +387,14 @@ class Cursor:
         self.attempts = 0
 
     def fail(self) -> None:
-        """An error that the reader is told of."""
+        """An error that the reader raises."""
         if self.state is not State.FAILED:
             self._retry_as = State.LOADING if self.state in (State.LOADING, State.UNSET) else State.USABLE
         self._drop_flight()
         self.state = State.FAILED
 
     def retry(self) -> bool:
-        """The reader has been told; whether an offset has to be looked up (again) first."""
+        """The reader has raised the error; whether an offset has to be looked up (again) first."""
         self._expect(State.FAILED)
         if self._retry_as is State.LOADING:
             self.state = State.LOADING
@@ -269,7 +407,7 @@ class Cursor:
         self.state = State.DONE
 
     def _drop_flight(self) -> None:
-        """What is buffered is not under way: it still counts, and is recognized by the same number."""
+        """What is buffered is not pending: it still counts, and is recognized by the same number."""
         if self.state is State.IN_FLIGHT:
             self.flight += 1
             self.state = State.USABLE

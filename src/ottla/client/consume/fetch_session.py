@@ -1,4 +1,4 @@
-"""FetchSession (KIP-227): what one broker remembers of our fetches, so that a request says only what changed.
+"""FetchSessionHandler (KIP-227): what one broker remembers of our fetches, so that a request says only what changed.
 
     session id   epoch   meaning
     0            0       a full request, which asks for a session
@@ -6,8 +6,8 @@
     n            > 0     the next request of session n: changes and forgotten partitions only
     n            -1      the end of session n
 
-One per source. Pure: it plans requests and hears of answers. Partitions are named by topic id where the version has
-ids (13 and up), by name below; a session has one kind only.
+One per source. Pure: it plans requests and is told of responses. Partitions are named by topic id where the version
+has ids (13 and up), by name below; a session has one kind only.
 
 Invariant: `used` is what the broker holds after it has served every request that was planned; if that is in
 doubt (a lost connection, an error code), `reset` begins anew.
@@ -18,16 +18,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from ottla.config import ClientConfig
 from ottla.errors import FetchSessionIdNotFoundError
 from ottla.wire import Uuid
+from ottla.wire.messages import FetchRequest
 
 FINAL_EPOCH: Final = -1
 FULL_EPOCH: Final = 0
 _LARGEST_EPOCH: Final = 0x7FFFFFFF
+_CONSUMER: Final = -1
+"""In place of a replica's id."""
 
 
-class Wanted(NamedTuple):
-    """One partition as a request asks for it: where it is, and what of it."""
+class FetchPosition(NamedTuple):
+    """One partition as a request names it: from which offset, by which epochs, and how much."""
 
     topic: str
     topic_id: Uuid
@@ -37,21 +41,17 @@ class Wanted(NamedTuple):
     last_fetched_epoch: int
     max_bytes: int
 
-    @property
-    def key(self) -> tuple[str, Uuid, int]:
-        return self[:3]
 
-
-class Plan(NamedTuple):
+class FetchPlan(NamedTuple):
     """What goes into a request."""
 
     session_id: int
     epoch: int
-    wanted: list[Wanted]
+    changed: list[FetchPosition]
     forgotten: list[tuple[str, Uuid, int]]
 
 
-class FetchSession:
+class FetchSessionHandler:
     """The state of one session, and of having none."""
 
     __slots__ = ("_epoch", "_id", "_uses_ids", "used")
@@ -60,29 +60,25 @@ class FetchSession:
         self._id = 0
         self._epoch = FULL_EPOCH
         self._uses_ids = False
-        self.used: dict[tuple[str, Uuid, int], Wanted] = {}
+        self.used: dict[tuple[str, Uuid, int], FetchPosition] = {}
 
-    @property
-    def id(self) -> int:
-        return self._id
-
-    def plan(self, wanted: Iterable[Wanted], *, uses_ids: bool) -> Plan:
+    def plan(self, positions: Iterable[FetchPosition], *, uses_ids: bool) -> FetchPlan:
         """The next request for exactly these partitions."""
         if uses_ids != self._uses_ids:
             self.reset()
             self._uses_ids = uses_ids
-        now = {each[:3]: each for each in wanted}
+        now = {each[:3]: each for each in positions}
         if self._epoch == FULL_EPOCH:
             self.used = now
-            return Plan(self._id, FULL_EPOCH, list(now.values()), [])
+            return FetchPlan(self._id, FULL_EPOCH, list(now.values()), [])
         used = self.used
         changed = [each for key, each in now.items() if used.get(key) != each]
         forgotten = [key for key in used if key not in now]
         self.used = now
-        return Plan(self._id, self._epoch, changed, forgotten)
+        return FetchPlan(self._id, self._epoch, changed, forgotten)
 
-    def answered(self, session_id: int) -> None:
-        """An answer without an error; 0 is a broker that gives no session."""
+    def succeeded(self, session_id: int) -> None:
+        """A response without an error; 0 is a broker that gives no session."""
         if session_id == 0:
             self._id, self._epoch, self.used = 0, FULL_EPOCH, {}
             return
@@ -90,7 +86,7 @@ class FetchSession:
         self._epoch = 1 if self._epoch == _LARGEST_EPOCH else self._epoch + 1
 
     def failed(self, code: int) -> None:
-        """An error of the whole answer."""
+        """An error of the whole response."""
         self.reset()
         if code == FetchSessionIdNotFoundError.code:
             self._id = 0
@@ -100,11 +96,55 @@ class FetchSession:
         self._epoch = FULL_EPOCH
         self.used = {}
 
-    def end(self) -> Plan | None:
+    def end(self) -> FetchPlan | None:
         """The last request; None where there is no session to end."""
         if self._id == 0:
             return None
-        plan = Plan(self._id, FINAL_EPOCH, [], [])
+        plan = FetchPlan(self._id, FINAL_EPOCH, [], [])
         self._id = 0
         self.reset()
         return plan
+
+
+def fetch_request(
+    plan: FetchPlan, config: ClientConfig, isolation_level: int, *, waits: bool = True
+) -> FetchRequest:
+    """The request for a plan; without `waits` the broker answers at once."""
+    topics: dict[tuple[str, Uuid], FetchRequest.FetchTopic] = {}
+    for each in plan.changed:
+        topic = topics.get(each[:2])
+        if topic is None:
+            topic = FetchRequest.FetchTopic(topic=each.topic, topic_id=each.topic_id, partitions=[])
+            topics[each[:2]] = topic
+        topic.partitions.append(
+            FetchRequest.FetchPartition(
+                partition=each.partition,
+                current_leader_epoch=each.leader_epoch,
+                fetch_offset=each.offset,
+                last_fetched_epoch=each.last_fetched_epoch,
+                partition_max_bytes=each.max_bytes,
+            )
+        )
+    return FetchRequest(
+        replica_id=_CONSUMER,
+        max_wait_ms=config.fetch_max_wait_ms if waits else 0,
+        min_bytes=config.fetch_min_bytes,
+        max_bytes=config.fetch_max_bytes,
+        isolation_level=isolation_level,
+        session_id=plan.session_id,
+        session_epoch=plan.epoch,
+        topics=list(topics.values()),
+        forgotten_topics_data=_forgotten(plan) if plan.forgotten else [],
+        rack_id=config.client_rack,
+    )
+
+
+def _forgotten(plan: FetchPlan) -> list[FetchRequest.ForgottenTopic]:
+    topics: dict[tuple[str, Uuid], FetchRequest.ForgottenTopic] = {}
+    for topic, topic_id, partition in plan.forgotten:
+        forgotten = topics.get((topic, topic_id))
+        if forgotten is None:
+            forgotten = FetchRequest.ForgottenTopic(topic=topic, topic_id=topic_id, partitions=[])
+            topics[topic, topic_id] = forgotten
+        forgotten.partitions.append(partition)
+    return list(topics.values())

@@ -1,7 +1,7 @@
-"""Where reading begins and ends: what a user may write for `start` and `stop`, and what a broker is asked for it.
+"""Where reading begins and ends: what a user may write for `start` and `stop`, and what a request says for it.
 
-A place is an offset, or a timestamp that ListOffsets turns into one: Kafka has negative timestamps for both ends.
-Nothing here asks anybody, and the time comes with the call.
+An offset spec is an offset, or a timestamp that ListOffsets turns into one: Kafka has negative timestamps for both
+ends. Nothing here sends a request, and the time comes with the call.
 """
 
 from __future__ import annotations
@@ -66,20 +66,20 @@ def start_spec(start: Start, now_ms: int) -> OffsetSpec:
         ago = reset_duration_ms(start)
         if ago is not None:
             return OffsetSpec(timestamp=max(0, now_ms - ago))
-    place = _offset_or_time(start)
-    if place is None:
+    spec = _offset_or_time(start)
+    if spec is None:
         raise _unfit("start", start, "'earliest', 'latest', 'by_duration:PT1H'")
-    return place
+    return spec
 
 
 def stop_spec(stop: Stop) -> OffsetSpec:
-    """From what a user wrote; the record at this place is not read any more."""
+    """From what a user wrote; the record at this offset is not read any more."""
     if stop == "latest":
         return LATEST
-    place = _offset_or_time(stop)
-    if place is None:
+    spec = _offset_or_time(stop)
+    if spec is None:
         raise _unfit("stop", stop, "'latest' (the end as of the start)")
-    return place
+    return spec
 
 
 def reset_spec(config: ClientConfig, now_ms: int) -> OffsetSpec | None:

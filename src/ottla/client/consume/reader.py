@@ -1,7 +1,7 @@
 """Reader: the side of a consumer that its user works with: positions, iteration, pause, seek, skip.
 
 Plain and synchronous, for one thread: the asynchronous consumer calls it on the loop, the blocking one in the thread
-that polls. It takes whole parts (FetchedPartition) from the queue and decodes them, natively and once. What the
+that polls. It takes whole parts (PartitionRecords) from the queue and decodes them, natively and once. What the
 loop has to know goes through `queue.wake`.
 
 How a twin iterates, with nothing per record but one store and one test:
@@ -15,8 +15,8 @@ How a twin iterates, with nothing per record but one store and one test:
         else:
             reader.exhausted(records)
 
-What happens at the `yield` may be anything: a pause, a seek, a poll, another loop. Whoever comes back from it looks
-whether its iterator is still the one.
+What happens at the `yield` may be anything: a pause, a seek, a poll, another loop. The loop that comes back from it
+looks whether its iterator is still the one.
 
 Invariants: a position is behind the last record that was handed out, and moves only forward but for a seek or an
 error that says so. What was fetched for an older generation of a partition, that is before a seek, is never seen.
@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.client.consume.deserialized import Deserialized, Intercepted
 from ottla.client.consume.fetch_queue import Failure, FetchQueue, Item, Move
-from ottla.client.consume.fetched import FetchedPartition, wanted
+from ottla.client.consume.partition_records import PartitionRecords
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import DeserializationError
 from ottla.hooks import ConsumerInterceptor, Hooks
@@ -55,6 +55,7 @@ class Reader:
         now: Callable[[], float],
         refetch: Callable[[TopicPartition, int], None],
         *,
+        check_crcs: bool = True,
         key_deserializer: Deserialize | None = None,
         value_deserializer: Deserialize | None = None,
         interceptors: Sequence[ConsumerInterceptor] = (),
@@ -65,6 +66,7 @@ class Reader:
         self._now = now
         self._refetch = refetch
         """Has a partition fetched again from an offset; seeks there."""
+        self._check_crcs = check_crcs
         self._key = key_deserializer
         self._value = value_deserializer
         self._interceptors = interceptors
@@ -74,8 +76,9 @@ class Reader:
         self._paused: dict[TopicPartition, None] = {}
         self._held: dict[TopicPartition, list[Item]] = {}
         """What is paused, and the errors behind it."""
-        self._resumed: deque[Item] = deque()
-        self._current: FetchedPartition | None = None
+        self.resumed: deque[Item] = deque()
+        """What was paused, and comes before the queue: its waiters do not learn of that."""
+        self._current: PartitionRecords | None = None
         self._behind = 0
         """Where the records that were decoded of the current part end."""
         self.iterator: Iterator[Any] | None = None
@@ -97,7 +100,7 @@ class Reader:
         return None
 
     def exhausted(self, records: Iterator[Any]) -> None:
-        """Everything that was decoded has been handed out; if somebody else has gone on since, he has seen that."""
+        """Everything that was decoded has been handed out; another loop that has gone on since has seen that."""
         if self.iterator is records:
             self._end_part()
 
@@ -169,7 +172,7 @@ class Reader:
         self.last = None
 
     def is_at(self, error: DeserializationError) -> bool:
-        """Whether the record that raised is the next one: nobody has sought, paused or skipped it since."""
+        """Whether the record that raised is the next one: the program has not sought, paused or skipped it since."""
         part, deserialized = self._current, self._deserialized
         is_current = part is not None and part.tp == (error.topic, error.partition)
         return is_current and deserialized is not None and deserialized.failed_offset == error.offset
@@ -185,8 +188,8 @@ class Reader:
         return (
             self._queue.is_complete
             and self._current is None
-            and not (self._resumed or self._held)
-            and not len(self._queue)
+            and not (self.resumed or self._held)
+            and not self._queue.items
         )
 
     def close(self) -> None:
@@ -194,7 +197,7 @@ class Reader:
         self._settle()
         self._current = None
         self._held.clear()
-        self._resumed.clear()
+        self.resumed.clear()
 
     # Positions
 
@@ -206,9 +209,6 @@ class Reader:
             return int(last.offset) + 1
         return self._positions.get(tp)
 
-    def generation(self, tp: TopicPartition) -> int:
-        return self._generations.get(tp, 0)
-
     def seek(self, tp: TopicPartition, offset: int | None) -> int:
         """From now on, nothing that was fetched before counts; the new generation. None: to be looked up."""
         self._drop(tp)
@@ -216,7 +216,7 @@ class Reader:
             self._positions.pop(tp, None)
         else:
             self._positions[tp] = offset
-        self._generations[tp] = generation = self.generation(tp) + 1
+        self._generations[tp] = generation = self._generations.get(tp, 0) + 1
         return generation
 
     def pause(self, tp: TopicPartition) -> None:
@@ -229,20 +229,15 @@ class Reader:
     def resume(self, tp: TopicPartition) -> None:
         self._paused.pop(tp, None)
         # In front: what was resumed earlier and has not been read since is what follows it.
-        self._resumed.extendleft(reversed(self._held.pop(tp, ())))
+        self.resumed.extendleft(reversed(self._held.pop(tp, ())))
 
     @property
     def paused(self) -> list[TopicPartition]:
         return list(self._paused)
 
-    @property
-    def has_resumed(self) -> bool:
-        """Whether parts wait here that no `on_ready` will tell of."""
-        return len(self._resumed) > 0
-
     # Parts
 
-    def _take(self) -> FetchedPartition | None:
+    def _take(self) -> PartitionRecords | None:
         """Makes the next part the current one; raises an error whose turn it is."""
         if self._deferred is not None:
             deferred, self._deferred = self._deferred, None
@@ -253,7 +248,7 @@ class Reader:
         while (item := self._next_item()) is not None:
             if self._must_wait(item):
                 continue
-            if isinstance(item, FetchedPartition):
+            if isinstance(item, PartitionRecords):
                 self._positions[item.tp] = item.position
                 self._current = item
                 return item
@@ -262,24 +257,26 @@ class Reader:
 
     def _next_item(self) -> Item | None:
         """What was resumed, else what was fetched and not overtaken by a seek."""
-        if self._resumed:
-            return self._resumed.popleft()
-        while (item := self._queue.take_nowait()) is not None:
-            if item.tp is None or item.generation >= self.generation(item.tp):
-                if isinstance(item, FetchedPartition):
-                    try:
-                        self._tell_taken(item)
-                    except BaseException:
-                        # A hook ends the program; whoever prevents that gets the item all the same.
-                        self._resumed.appendleft(item)
-                        raise
-                return item
+        if self.resumed:
+            return self.resumed.popleft()
+        queue = self._queue
+        while queue.items and (item := queue.take_nowait()) is not None:
+            if item.tp is not None and item.generation < self._generations.get(item.tp, 0):
+                continue
+            if isinstance(item, PartitionRecords) and (notify := self._hooks.on_fetch_taken) is not None:
+                try:
+                    notify(item.for_hooks(self._now()))
+                except BaseException:
+                    # A hook ends the program; one that prevents that gets the item all the same.
+                    self.resumed.appendleft(item)
+                    raise
+            return item
         return None
 
     def _must_wait(self, item: Item) -> bool:
-        """Parts that are paused, and what follows them: an error is told where it happened."""
+        """Parts that are paused, and what follows them: an error is raised where it happened."""
         tp = item.tp
-        if tp not in self._paused or not (isinstance(item, FetchedPartition) or tp in self._held):
+        if tp not in self._paused or not (isinstance(item, PartitionRecords) or tp in self._held):
             return False
         self._held.setdefault(tp, []).append(item)
         return True
@@ -295,15 +292,11 @@ class Reader:
         finally:
             del error  # a frame that an error leads to must not lead to the error
 
-    def _tell_taken(self, part: FetchedPartition) -> None:
-        if (tell := self._hooks.on_fetch_taken) is not None:
-            tell(part.seen_by_hooks(self._now()))
-
-    def _open(self, part: FetchedPartition) -> Iterator[Any] | None:
+    def _open(self, part: PartitionRecords) -> Iterator[Any] | None:
         records = self._decode(part)
         found: Iterator[Any] = iter(records)
-        if part.is_cut:
-            found = islice(found, wanted(records, part.stop))
+        if part.end < part.next_offset:
+            found = islice(found, records.position_of(part.end))
         if self._key is not None or self._value is not None:
             found = self._deserialized = Deserialized(found, self._key, self._value, self._skips)
         if self._interceptors:
@@ -320,10 +313,10 @@ class Reader:
             return None
         self._settle()
         records = self._decode(part)
-        return records, wanted(records, part.stop) if part.is_cut else len(records)
+        return records, records.position_of(part.end) if part.end < part.next_offset else len(records)
 
-    def _decode(self, part: FetchedPartition) -> Records:
-        records = part.records(self._positions[part.tp])
+    def _decode(self, part: PartitionRecords) -> Records:
+        records = part.decode(self._positions[part.tp], check_crc=self._check_crcs)
         # Read whole, it leads to its end: nothing may lie between its last batch and the stop.
         is_whole = records.bytes_read == len(part.data)
         self._behind = part.end if is_whole else records.next_offset
@@ -338,7 +331,7 @@ class Reader:
 
     def _drop(self, tp: TopicPartition) -> None:
         self._held.pop(tp, None)
-        self._resumed = deque(item for item in self._resumed if item.tp != tp)
+        self.resumed = deque(item for item in self.resumed if item.tp != tp)
         if self._current is not None and self._current.tp == tp:
             self._settle()
             self._current = None

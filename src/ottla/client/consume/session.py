@@ -19,79 +19,58 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
 from ottla.client.backoff import Backoff
-from ottla.client.consume.alarm import Alarm
-from ottla.client.consume.cursor import Cursor, State
+from ottla.client.consume.context import ConsumerContext
+from ottla.client.consume.cursor import (
+    UNKNOWN,
+    Cursor,
+    FetchProblem,
+    FetchRefused,
+    LogDiverged,
+    NoWholeBatch,
+    State,
+)
+from ottla.client.consume.errors import Remedy, no_whole_batch, out_of_range, remedy_for, truncated
 from ottla.client.consume.fetch_queue import Failure, FetchQueue, Move
-from ottla.client.consume.fetched import FetchedPartition
 from ottla.client.consume.offset_lookup import Goal, Lookup, OffsetLookups
 from ottla.client.consume.offset_spec import EARLIEST, LATEST, OffsetSpec, reset_spec
+from ottla.client.consume.partition_records import PartitionRecords
 from ottla.client.consume.source import Source
 from ottla.client.topic_partition import TopicPartition
-from ottla.errors import KafkaError, OffsetOutOfRangeError
-
-if TYPE_CHECKING:
-    from ottla.client.connections.brokers import Brokers
-    from ottla.client.metadata import Metadata
-    from ottla.client.tasks import Tasks
-    from ottla.config import ClientConfig
-    from ottla.hooks import Hooks
-    from ottla.runtime import Runtime
+from ottla.errors import KafkaError
 
 _logger = logging.getLogger("ottla.client.consume.consumer")
-
-_READ_UNCOMMITTED: Final = 0
-_READ_COMMITTED: Final = 1
 
 
 class Session:
     """One consumer's; lives as long as the consumer, started and stopped as what it reads changes."""
 
-    def __init__(
-        self,
-        config: ClientConfig,
-        runtime: Runtime,
-        hooks: Hooks,
-        brokers: Brokers,
-        metadata: Metadata,
-        tasks: Tasks,
-        queue: FetchQueue,
-        lane: int,
-    ) -> None:
-        self.config = config
-        self.clock = runtime.clock
-        self.hooks = hooks
-        self.brokers = brokers
-        self.metadata = metadata
-        self.queue = queue
-        self.lane = lane
-        self.backoff = Backoff(
-            config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000, runtime.random
-        )
-        self.is_committed = config.isolation_level == "read_committed"
-        self.isolation_level = _READ_COMMITTED if self.is_committed else _READ_UNCOMMITTED
+    def __init__(self, context: ConsumerContext, queue: FetchQueue) -> None:
         self.cursors: dict[TopicPartition, Cursor] = {}
         self.is_bounded = False
         """Whether the end of every partition is known once its lookup is done, so that reading can be complete."""
         self.is_active = False
-        self._tasks = tasks
+        self._context = context
+        self._config = context.config
+        self._clock = context.runtime.clock
+        self._hooks = context.hooks
+        self._queue = queue
+        self._backoff = Backoff(
+            context.config.retry_backoff_ms / 1000,
+            context.config.retry_backoff_max_ms / 1000,
+            context.runtime.random,
+        )
         self._workers: dict[asyncio.Task[None], None] = {}
         self._sources: dict[int, Source] = {}
-        self._placed: dict[TopicPartition, Source] = {}
-        self._troubled_since: dict[TopicPartition, float] = {}
+        self._routes: dict[TopicPartition, Source] = {}
+        self._failing_since: dict[TopicPartition, float] = {}
         self._watchers: dict[asyncio.Future[None], None] = {}
         # What the reader holds against a partition outlives its cursor, and is there before it.
         self._generations: dict[TopicPartition, int] = {}
         self._paused: dict[TopicPartition, None] = {}
-        self._lookups = OffsetLookups(self)
-
-    def now(self) -> float:
-        return self.clock.monotonic()
-
-    def alarm(self) -> Alarm:
-        return Alarm(self.clock)
+        self._lookups = OffsetLookups(context, self)
 
     # Starting and stopping
 
@@ -103,9 +82,9 @@ class Session:
         for source in self._sources.values():
             self.spawn(source.run(), f"source {source.node_id}")
         for cursor in list(self.cursors.values()):
-            self.place(cursor)
-        if (tell := self.hooks.on_session_started) is not None:
-            tell()
+            self.route(cursor)
+        if (notify := self._hooks.on_session_started) is not None:
+            notify()
 
     async def stop(self) -> None:
         if not self.is_active:
@@ -117,21 +96,21 @@ class Session:
         for source in self._sources.values():
             source.reset()
         self._discard()
-        if (tell := self.hooks.on_session_stopped) is not None:
-            tell()
+        if (notify := self._hooks.on_session_stopped) is not None:
+            notify()
 
     async def close(self) -> None:
-        self._tell_watchers()
+        self._notify_watchers()
         await self.stop()
         for source in self._sources.values():
             source.end()
 
     def _discard(self) -> None:
         # From the back: the earliest part of a partition says where its cursor was.
-        for item in reversed(self.queue.discard()):
+        for item in reversed(self._queue.discard()):
             if isinstance(item, Failure) and item.on_taken is not None:
                 item.on_taken()
-            elif isinstance(item, FetchedPartition):
+            elif isinstance(item, PartitionRecords):
                 cursor = self.cursors.get(item.tp)
                 if cursor is not None and cursor.generation == item.generation:
                     cursor.rewind(item.offset, item.epoch_before)
@@ -141,7 +120,7 @@ class Session:
         if not self.is_active:
             work.close()
             return
-        worker = self._tasks.spawn(work, name)
+        worker = self._context.tasks.spawn(work, name)
         self._workers[worker] = None
         worker.add_done_callback(lambda done: self._workers.pop(done, None))
 
@@ -152,29 +131,29 @@ class Session:
         self.cursors[cursor.tp] = cursor
         cursor.generation = self._generations.get(cursor.tp, 0)
         cursor.paused = cursor.tp in self._paused
-        self.queue.complete(False)
+        self._queue.complete(False)
         self._lookups.add(cursor, *lookups)
 
     def remove(self, tp: TopicPartition) -> None:
         cursor = self.cursors.pop(tp, None)
         self._lookups.drop(tp)
-        self._troubled_since.pop(tp, None)
+        self._failing_since.pop(tp, None)
         if cursor is not None:
             cursor.finish()
-            self._displace(tp)
+            self._unroute(tp)
         self.check_complete()
 
-    def seek(self, tp: TopicPartition, place: OffsetSpec, generation: int) -> None:
-        """The user's will."""
+    def seek(self, tp: TopicPartition, spec: OffsetSpec, generation: int) -> None:
+        """What the user wants: nothing that was fetched before counts from here on."""
         self._generations[tp] = generation
         cursor = self.cursors.get(tp)
         if cursor is None:
             return
-        self.queue.complete(False)
-        self._displace(tp)
+        self._queue.complete(False)
+        self._unroute(tp)
         cursor.generation = generation
         cursor.clear_backoff()
-        self._lookups.seek(cursor, place)
+        self._lookups.seek(cursor, spec)
         self.check_complete()
 
     def pause(self, tp: TopicPartition, paused: bool) -> None:
@@ -185,30 +164,31 @@ class Session:
         cursor = self.cursors.get(tp)
         if cursor is not None:
             cursor.paused = paused
-            self.place(cursor)
+            self.route(cursor)
 
-    def place(self, cursor: Cursor) -> None:
-        """Puts a cursor where it belongs now, and has that source look at it."""
-        node = cursor.fetch_node(self.now())
-        source = self._placed.get(cursor.tp)
+    def route(self, cursor: Cursor) -> None:
+        """Puts a cursor into the source where it belongs now, and has that source look at it."""
+        node = cursor.fetch_node(self._clock.monotonic())
+        source = self._routes.get(cursor.tp)
         if source is None or source.node_id != node:
-            self._displace(cursor.tp)
+            self._unroute(cursor.tp)
             if node < 0:
                 return
             source = self._source(node)
             source.cursors[cursor.tp] = cursor
-            self._placed[cursor.tp] = source
+            self._routes[cursor.tp] = source
         source.wake()
 
-    def _displace(self, tp: TopicPartition) -> None:
-        source = self._placed.pop(tp, None)
+    def _unroute(self, tp: TopicPartition) -> None:
+        source = self._routes.pop(tp, None)
         if source is not None:
             source.cursors.pop(tp, None)
 
     def _source(self, node_id: int) -> Source:
         source = self._sources.get(node_id)
         if source is None:
-            source = self._sources[node_id] = Source(node_id, self)
+            source = Source(node_id, self._context, self._queue, self._backoff, self)
+            self._sources[node_id] = source
             self.spawn(source.run(), f"source {node_id}")
         return source
 
@@ -221,13 +201,7 @@ class Session:
         finally:
             self._watchers.pop(watcher, None)
 
-    def loaded(self, cursor: Cursor) -> None:
-        """A lookup has led to an offset."""
-        self.place(cursor)
-        self.check_complete()
-        self._tell_watchers()
-
-    def _tell_watchers(self) -> None:
+    def _notify_watchers(self) -> None:
         watchers, self._watchers = self._watchers, {}
         for watcher in watchers:
             if not watcher.done():
@@ -238,76 +212,152 @@ class Session:
         self._lookups.wake()
 
     def check_complete(self) -> None:
-        """Tells the reader when every partition has reached its stop."""
+        """The queue is complete when every partition has reached its stop."""
         if self.is_bounded:
-            self.queue.complete(all(cursor.state is State.DONE for cursor in self.cursors.values()))
+            self._queue.complete(all(cursor.state is State.DONE for cursor in self.cursors.values()))
+
+    # What lookups find
+
+    def found(self, cursor: Cursor, lookup: Lookup, offset: int) -> None:
+        """The next of a cursor's lookups has led to an offset."""
+        goal = lookup.goal
+        if goal is Goal.STOP:
+            cursor.stop = offset
+        elif goal is Goal.FIRST:
+            cursor.update(UNKNOWN, UNKNOWN, offset)
+        elif goal is Goal.LAST:
+            cursor.update(offset, UNKNOWN, UNKNOWN)
+            cursor.loaded(lookup.old)
+            self.fail(
+                cursor, out_of_range(cursor.tp, lookup.reason, cursor.log_start_offset, cursor.high_watermark)
+            )
+        else:
+            cursor.loaded(offset)
+            if goal is Goal.RESET:
+                _logger.warning("%s: goes on at %d: %s", cursor.tp, offset, lookup.reason)
+                # Behind what the reader has not read yet: there may never be a record that moves its position.
+                self._queue.put(Move(cursor.tp, offset, generation=cursor.generation))
+                self._notify_reset(cursor, lookup.old, offset, lookup.reason)
+            self.route(cursor)
+            self.check_complete()
+            self._notify_watchers()
 
     # Positions that are lost
 
     def reset_position(self, cursor: Cursor, reason: str) -> None:
-        """auto_offset_reset decides; "none" is an error, again and again until somebody seeks."""
-        place = reset_spec(self.config, int(self.clock.time() * 1000))
-        if place is not None:
-            self.load(cursor, place, reason)
+        """auto_offset_reset decides; "none" is an error, again and again until the user seeks."""
+        spec = reset_spec(self._config, int(self._clock.time() * 1000))
+        if spec is not None:
+            self.load(cursor, spec, reason)
             return
-        # The answer did not tell what there is, and the error should.
+        # The response does not say what there is, and the error should.
         bounds = (Lookup(EARLIEST, Goal.FIRST), Lookup(LATEST, Goal.LAST, reason, cursor.offset))
         self._lookups.add(cursor, *bounds)
 
-    def out_of_range(self, cursor: Cursor, reason: str) -> None:
-        self.fail(
-            cursor,
-            OffsetOutOfRangeError(
-                topic=cursor.topic,
-                partition=cursor.partition,
-                detail=f"{reason[:1].upper()}{reason[1:]}: there are {cursor.log_start_offset} to "
-                f"{cursor.high_watermark}. Seek to one of these, or set auto_offset_reset to something else than "
-                "'none'.",
-            ),
-        )
+    def load(self, cursor: Cursor, spec: OffsetSpec, reason: str) -> None:
+        """Goes on somewhere else, and notifies the hooks when it is known where."""
+        self._unroute(cursor.tp)
+        self._lookups.add(cursor, Lookup(spec, Goal.RESET, reason, cursor.offset))
 
-    def load(self, cursor: Cursor, place: OffsetSpec, reason: str) -> None:
-        """Goes on somewhere else, and tells the hooks when it is known where."""
-        self._displace(cursor.tp)
-        self._lookups.add(cursor, Lookup(place, Goal.RESET, reason, cursor.offset))
+    def _notify_reset(self, cursor: Cursor, old: int, new: int, reason: str) -> None:
+        if (notify := self._hooks.on_position_reset) is not None:
+            notify(cursor.topic, cursor.partition, old, new, reason)
 
-    def moved(self, cursor: Cursor) -> None:
-        """For the reader, behind what he has not read yet: there may never be a record that tells him."""
-        self.queue.put(Move(cursor.tp, cursor.offset, generation=cursor.generation))
+    # Problems that a response brings
 
-    def tell_reset(self, cursor: Cursor, old: int, new: int, reason: str) -> None:
-        if (tell := self.hooks.on_position_reset) is not None:
-            tell(cursor.topic, cursor.partition, old, new, reason)
+    def solve(self, cursor: Cursor, node_id: int, problem: FetchProblem) -> None:
+        """What becomes of a cursor after a fetch from `node_id` that brought no records but this."""
+        if isinstance(problem, FetchRefused):
+            if cursor.back_to_leader() and node_id != cursor.leader:
+                # A follower may lag, or be one no longer: what it says of an offset does not count.
+                self._back_off(cursor, self._clock.monotonic())
+                self.route(cursor)
+            else:
+                self.refused(cursor, problem.error)
+        elif isinstance(problem, LogDiverged):
+            self._diverged(cursor, problem.end_offset)
+        elif isinstance(problem, NoWholeBatch):
+            self.fail(cursor, no_whole_batch(cursor.tp, cursor.offset, problem.size))
+        else:
+            self._go_to(cursor, problem.replica)
+
+    def refused(self, cursor: Cursor, error: KafkaError) -> None:
+        """The leader has answered with an error."""
+        remedy = remedy_for(error)
+        if remedy is Remedy.RESET and cursor.state is not State.LOADING:
+            self.reset_position(cursor, f"offset {cursor.offset} is out of range")
+        elif remedy is Remedy.RAISE:
+            self.fail(cursor, error)
+        else:
+            if remedy is Remedy.REFRESH:
+                self._context.metadata.refresh_now(str(error))
+            self.retry_later(cursor, error)
+
+    def _diverged(self, cursor: Cursor, end_offset: int) -> None:
+        """What was consumed behind the truncation is gone: reading goes on there, with auto_offset_reset at all."""
+        wanted = cursor.offset
+        new = min(end_offset, wanted)
+        resets = self._config.auto_offset_reset != "none"
+        error = truncated(cursor.tp, wanted, new, resets=resets)
+        if not resets:
+            self.fail(cursor, error)
+            return
+        _logger.warning("%s", error)
+        cursor.rewind(new, UNKNOWN)
+        self._notify_reset(cursor, wanted, new, "the log was truncated")
+        self.raise_to_reader(error, cursor, position=new)
+        self.route(cursor)
+
+    def _go_to(self, cursor: Cursor, replica: int) -> None:
+        """KIP-392: the leader knows a replica that is nearer."""
+        now = self._clock.monotonic()
+        metadata = self._context.metadata
+        if replica in metadata.view.brokers:
+            cursor.prefer(replica, now + self._config.metadata_max_age_ms / 1000)
+            self.route(cursor)
+        else:
+            # The leader would name it again and again, and nothing would ever be read.
+            self._back_off(cursor, now)
+            metadata.refresh_now(f"{cursor.tp} is to be read from broker {replica}, which is not known")
 
     # Errors
 
-    def back_off(self, cursor: Cursor) -> None:
-        cursor.back_off(self.now() + self.backoff.delay(cursor.attempts))
+    def _back_off(self, cursor: Cursor, now: float) -> None:
+        cursor.back_off(now + self._backoff.delay(cursor.attempts))
 
-    def trouble(self, cursor: Cursor, error: KafkaError) -> None:
-        """An error that may pass: the reader hears of it if it has not after default_api_timeout_ms."""
-        now = self.now()
-        since = self._troubled_since.setdefault(cursor.tp, now) if cursor.attempts else now
-        self._troubled_since[cursor.tp] = since
-        self.back_off(cursor)
-        if now - since >= self.config.default_api_timeout_ms / 1000:
-            self._troubled_since[cursor.tp] = now
+    def retry_later(self, cursor: Cursor, error: KafkaError) -> None:
+        """An error that may pass: the reader raises it if it has not after default_api_timeout_ms."""
+        now = self._clock.monotonic()
+        since = self._failing_since.setdefault(cursor.tp, now) if cursor.attempts else now
+        self._failing_since[cursor.tp] = since
+        self._back_off(cursor, now)
+        if now - since >= self._config.default_api_timeout_ms / 1000:
+            self._failing_since[cursor.tp] = now
             self.fail(cursor, error)
 
     def fail(
         self, cursor: Cursor, error: KafkaError, *, again: Callable[[], KafkaError] | None = None
     ) -> None:
-        """An error for the reader. Once it was raised the cursor is tried again, or with `again` fails again."""
+        """An error for the reader. Once it is raised the cursor is tried again, or with `again` fails again."""
         cursor.fail()
         generation = cursor.generation
 
-        def told() -> None:
+        def raised() -> None:
+            if cursor.state is not State.FAILED or cursor.generation != generation:
+                return
             if again is None:
-                self._told(cursor, generation)
-            elif cursor.state is State.FAILED and cursor.generation == generation:
+                self._retry(cursor)
+            else:
                 self.fail(cursor, again(), again=again)
 
-        self.queue.put(Failure(error, cursor.tp, generation=generation, on_taken=told))
+        self._queue.put(Failure(error, cursor.tp, generation=generation, on_taken=raised))
+
+    def _retry(self, cursor: Cursor) -> None:
+        self._back_off(cursor, self._clock.monotonic())
+        if cursor.retry():
+            self._lookups.wake()
+        else:
+            self.route(cursor)
 
     def raise_to_reader(
         self,
@@ -319,15 +369,6 @@ class Session:
     ) -> None:
         """An error that holds nothing up."""
         if cursor is None:
-            self.queue.put(Failure(error, on_taken=on_taken))
+            self._queue.put(Failure(error, on_taken=on_taken))
         else:
-            self.queue.put(Failure(error, cursor.tp, generation=cursor.generation, position=position))
-
-    def _told(self, cursor: Cursor, generation: int) -> None:
-        if cursor.state is not State.FAILED or cursor.generation != generation:
-            return
-        self.back_off(cursor)
-        if cursor.retry():
-            self._lookups.wake()
-        else:
-            self.place(cursor)
+            self._queue.put(Failure(error, cursor.tp, generation=cursor.generation, position=position))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.client.consume.fetched import FetchedPartition, span
+from ottla.client.consume.partition_records import PartitionRecords, walk_headers
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import CorruptBatchError
 from ottla.wire.batches import PlainRecord, encode_batch
@@ -19,59 +19,53 @@ def stored(base: int, *values: bytes, epoch: int = 4, **options: Any) -> bytes:
     return encode_batch(records, base_offset=base, leader_epoch=epoch, **options)
 
 
-def fetched(data: bytes, offset: int = 0, **options: Any) -> FetchedPartition:
-    ends = span(data)
-    return FetchedPartition(
+def fetched(data: bytes, offset: int = 0) -> PartitionRecords:
+    behind = walk_headers(data).next_offset
+    return PartitionRecords(
         TopicPartition("orders", 0),
         data,
         offset=offset,
+        next_offset=behind,
         epoch_before=-1,
-        next_offset=ends.next_offset,
-        epoch=ends.epoch,
         generation=0,
-        **options,
+        position=offset,
+        end=behind,
     )
 
 
 def test_the_headers_tell_where_the_next_fetch_begins() -> None:
     data = stored(0, b"a", b"b") + stored(10, b"c", epoch=5)
-    assert span(data) == (11, 5, 3, len(data))
+    assert walk_headers(data) == (11, 5, 3, len(data))
 
 
 def test_a_batch_that_is_cut_off_does_not_count() -> None:
     first = stored(0, b"a", b"b")
-    assert span(first + stored(2, b"c")[:-1])[:3] == (2, 4, 2)
-    assert span(first[:-1]).next_offset == -1
-    assert span(b"").next_offset == -1
+    assert walk_headers(first + stored(2, b"c")[:-1])[:3] == (2, 4, 2)
+    assert walk_headers(first[:-1]).next_offset == -1
+    assert walk_headers(b"").next_offset == -1
 
 
 def test_what_lies_behind_the_stop_is_not_wanted_and_the_stop_is_reached_where_nothing_is_before_it() -> None:
     first, last = stored(0, b"a", b"b"), stored(10, b"c", b"d")
-    assert span(first + last, 11) == (12, 4, 4, len(first + last))
-    assert span(first + last, 10) == (10, 4, 2, len(first))
-    assert span(first + last, 5) == (5, 4, 2, len(first))
-    assert span(last, 5) == (5, -1, 0, 0)
+    assert walk_headers(first + last, 11) == (12, 4, 4, len(first + last))
+    assert walk_headers(first + last, 10) == (10, 4, 2, len(first))
+    assert walk_headers(first + last, 5) == (5, 4, 2, len(first))
+    assert walk_headers(last, 5) == (5, -1, 0, 0)
 
 
 def test_records_end_before_a_damaged_batch_which_raises_when_it_is_the_first() -> None:
     start = len(stored(0, b"a"))
     damaged = bytearray(stored(0, b"a") + stored(1, b"b", b"c") + stored(3, b"d"))
     damaged[start + 65] ^= 1
-    records = fetched(bytes(damaged)).records()
+    records = fetched(bytes(damaged)).decode(0)
     assert [record.value for record in records] == [b"a"]
     assert records.next_offset == 1
     with pytest.raises(CorruptBatchError, match=r"orders, partition 0.*offset 1") as caught:
-        fetched(bytes(damaged[start:]), 1).records()
+        fetched(bytes(damaged[start:]), 1).decode(1)
     assert (caught.value.offset, caught.value.next_offset) == (1, 3)
 
 
-def test_arrow_columns_end_at_the_stop() -> None:
-    part = fetched(stored(0, b"a", b"b", b"c"), stop=2)
-    assert part.arrow().column("value").to_pylist() == [b"a", b"b"]
-    assert part.arrow(1).column("value").to_pylist() == [b"b"]
-
-
 def test_more_than_may_be_decompressed_is_an_error_and_no_loop() -> None:
-    part = fetched(stored(0, b"x" * 10_000, codec=4), max_decompressed=100)
+    part = fetched(stored(0, b"x" * 10_000, codec=4))
     with pytest.raises(CorruptBatchError):
-        part.records()
+        part.decode(0, max_decompressed=100)
