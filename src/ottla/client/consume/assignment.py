@@ -77,7 +77,7 @@ class Assignment:
         """Everything that was subscribed to has been seen: what comes now is new."""
 
     def on_metadata(self, view: ClusterView) -> list[str]:
-        """Why metadata should be asked for again soon."""
+        """Why metadata should be refreshed soon."""
         reasons: list[str] = []
         for topic in self._relevant(view):
             reasons += self._see(topic)

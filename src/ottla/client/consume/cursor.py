@@ -42,7 +42,7 @@ _GUESSED_SIZE: Final = 128.0
 """Bytes that an offset takes, before anything was seen: a small record in a batch of many."""
 _MARGIN: Final = 1.25
 _LEAST_FETCH: Final = 1024 * 1024
-"""Kafka's own default: to ask twice costs more than to receive this."""
+"""Kafka's own default: a second request costs more than to receive this."""
 
 
 class State(Enum):
@@ -57,7 +57,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FetchRefused:
-    """The broker has answered with an error."""
+    """The response has an error for it."""
 
     error: BrokerError
 
@@ -370,7 +370,7 @@ class Cursor:
         self._bytes_per_offset = size / offsets
 
     def fetch_bytes(self, most: int) -> int:
-        """How much to ask for: no more than what lies before the stop, as far as that can be told."""
+        """How much to request: no more than what lies before the stop, as far as that is known."""
         if self.stop is None:
             return most
         expected = int((self.stop - self.offset) * self._bytes_per_offset * _MARGIN)

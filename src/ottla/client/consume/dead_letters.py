@@ -2,7 +2,7 @@
 
     kafka.consume("orders", value_deserializer="json", on_error=DeadLetters("orders.dead"))
 
-The record's key, value and headers are sent unchanged; headers that begin with `ottla.dead_letter.` tell where it
+The record's key, value and headers are sent unchanged; headers that begin with `ottla.dead_letter.` say where it
 came from and why. Reading goes on when the record is delivered: not before, or it might be lost.
 """
 
@@ -57,12 +57,12 @@ class DeadLetters:
     def _produce(self, error: DeserializationError) -> Any:
         if self.producer is None:
             raise RuntimeError("DeadLetters has no producer: pass one, or use it with a client's consume()")
-        headers = [*error.headers, *_told(error)]
+        headers = [*error.headers, *_reasons(error)]
         return self.producer.produce(self.topic, error.value, key=error.key, headers=headers)
 
 
-def _told(error: DeserializationError) -> list[tuple[str, bytes | None]]:
-    told = {
+def _reasons(error: DeserializationError) -> list[tuple[str, bytes | None]]:
+    reasons = {
         "topic": error.topic,
         "partition": str(error.partition),
         "offset": str(error.offset),
@@ -70,4 +70,4 @@ def _told(error: DeserializationError) -> list[tuple[str, bytes | None]]:
         "field": error.field,
         "error": str(error),
     }
-    return [(_PREFIX + name, text.encode()) for name, text in told.items()]
+    return [(_PREFIX + name, text.encode()) for name, text in reasons.items()]

@@ -2,7 +2,7 @@
 
 Plain and synchronous: runs in the thread that reads, for the asynchronous consumer and the blocking one alike.
 
-Invariant: a record that cannot be deserialized stays the next one until somebody decides to go behind it.
+Invariant: a record that cannot be deserialized stays the next one until the program, or `on_error`, goes behind it.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
     n            > 0     the next request of session n: changes and forgotten partitions only
     n            -1      the end of session n
 
-One per source. Pure: it plans requests and is told of responses. Partitions are named by topic id where the version
-has ids (13 and up), by name below; a session has one kind only.
+One per source. Pure: it plans requests and follows their responses. Partitions are named by topic id where the
+version has ids (13 and up), by name below; a session has one kind only.
 
 Invariant: `used` is what the broker holds after it has served every request that was planned; if that is in
 doubt (a lost connection, an error code), `reset` begins anew.
@@ -109,7 +109,7 @@ class FetchSessionHandler:
 def fetch_request(
     plan: FetchPlan, config: ClientConfig, isolation_level: int, *, waits: bool = True
 ) -> FetchRequest:
-    """The request for a plan; without `waits` the broker answers at once."""
+    """The request for a plan; without `waits` the broker responds at once."""
     topics: dict[tuple[str, Uuid], FetchRequest.FetchTopic] = {}
     for each in plan.changed:
         topic = topics.get(each[:2])

@@ -30,7 +30,7 @@ class Goal(Enum):
     RESET = "reset"
     STOP = "stop"
     FIRST = "the first offset there is"
-    LAST = "the last, to tell that `old` is not between them"
+    LAST = "the last, to say that `old` is not between them"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from ottla import hooks
 from ottla.client.topic_partition import TopicPartition
@@ -31,7 +31,6 @@ from ottla.wire.batch_header import (
 )
 from ottla.wire.primitives import Buffer
 from ottla.wire.records import DEFAULT_MAX_DECOMPRESSED, Records, decode_fetch
-
 
 
 class BatchHeaders(NamedTuple):

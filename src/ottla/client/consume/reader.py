@@ -203,7 +203,7 @@ class Reader:
 
     def position(self, tp: TopicPartition) -> int | None:
         """The offset of the next record, gaps aside; None while nothing of the partition was read or sought."""
-        # Each looked at once: metrics ask from other threads.
+        # Each looked at once: metrics read them from other threads.
         part, last = self._current, self.last
         if part is not None and part.tp == tp and last is not None:
             return int(last.offset) + 1

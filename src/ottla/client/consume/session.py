@@ -45,7 +45,10 @@ _logger = logging.getLogger("ottla.client.consume.consumer")
 
 
 class Session:
-    """One consumer's; lives as long as the consumer, started and stopped as what it reads changes."""
+    """One consumer's: it starts with the consumer's first use, and stops when that is closed.
+
+    A session that has stopped can be started again, and goes on where the reader is.
+    """
 
     def __init__(self, context: ConsumerContext, queue: FetchQueue) -> None:
         self.cursors: dict[TopicPartition, Cursor] = {}
@@ -282,7 +285,7 @@ class Session:
             self._go_to(cursor, problem.replica)
 
     def refused(self, cursor: Cursor, error: KafkaError) -> None:
-        """The leader has answered with an error."""
+        """The leader refuses it with an error."""
         remedy = remedy_for(error)
         if remedy is Remedy.RESET and cursor.state is not State.LOADING:
             self.reset_position(cursor, f"offset {cursor.offset} is out of range")

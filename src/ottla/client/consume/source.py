@@ -235,7 +235,7 @@ class Source:
         self.wake()
 
     def _take_hint(self, cursor: Cursor, data: FetchResponse.PartitionData, response: FetchResponse) -> None:
-        """KIP-951: a broker that answers with an error often knows the leader."""
+        """KIP-951: a broker that refuses a partition often knows its leader."""
         leader = data.current_leader
         if not data.error_code or leader is None or leader.leader_id < 0 or leader.leader_epoch < 0:
             return
