@@ -2,7 +2,7 @@
 
 How much is for maxOffsetsPerTrigger, minOffsetsPerTrigger and maxTriggerDelay to say, with the JVM connector's
 arithmetic; and how long to rest before the next request when there was nothing. No I/O: what there is and what time
-it is come with the call.
+it is come with the call, the first offsets of new partitions through a function that comes with it.
 """
 
 from __future__ import annotations

@@ -22,6 +22,8 @@ from ottla.errors import ApiTimeoutError, KafkaError, RetriableError
 from ottla.spark.options.client import source_config
 from ottla.spark.options.connector import SourceOptions
 from ottla.spark.options.offsets import (
+    EARLIEST_OFFSET,
+    LATEST_OFFSET,
     Earliest,
     GlobalTimestamp,
     Latest,
@@ -46,7 +48,7 @@ _DISCOVERY_AGE: Final = 0.5
 
 _MAY_PASS: Final = (RetriableError, ConnectionError, TimeoutError)
 
-_MARKS: Final[Mapping[int, str]] = {-1: "latest", -2: "earliest"}
+_MARKS: Final[Mapping[int, str]] = {LATEST_OFFSET: "latest", EARLIEST_OFFSET: "earliest"}
 """What an option may have instead of an offset."""
 
 
