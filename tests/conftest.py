@@ -6,7 +6,7 @@ import gc
 import os
 import re
 import signal
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -64,7 +64,7 @@ def java() -> None:
         pytest.skip(problem)
 
 
-_seconds: Counter[str] = Counter()
+_seconds: defaultdict[str, float] = defaultdict(float)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

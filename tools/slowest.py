@@ -9,7 +9,7 @@ A line of the file is what one run says of one file of tests: seconds and its pa
 from __future__ import annotations
 
 import sys
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable
 
 MOST = 10
@@ -17,12 +17,11 @@ MOST = 10
 
 def slowest(lines: Iterable[str]) -> list[tuple[str, float]]:
     """The slowest files with their seconds, which several runs may have added to."""
-    seconds: Counter[str] = Counter()
+    seconds: defaultdict[str, float] = defaultdict(float)
     for line in lines:
         took, _, path = line.strip().partition(" ")
-        # A counter counts floats as well; its type does not say so.
-        seconds[path] += float(took)  # type: ignore[assignment]
-    return seconds.most_common(MOST)
+        seconds[path] += float(took)
+    return sorted(seconds.items(), key=lambda each: each[1], reverse=True)[:MOST]
 
 
 def main(path: str) -> None:

@@ -54,8 +54,8 @@ MARKERS = ["spark", "sim", "kafka", "kafka_full"]
 def selected(target: str) -> str:
     """The expression over markers with which a target chooses its tests: Python, with the markers as names."""
     done = make("-n", "-o", ".venv/.installed", target)
-    (expression,) = re.findall(r'-m pytest .*?-m (?:"([^"]+)"|(\w+))', done.stdout)
-    return next(filter(None, expression))
+    ((quoted, single),) = re.findall(r'-m pytest .*?-m (?:"([^"]+)"|(\w+))', done.stdout)
+    return str(quoted or single)
 
 
 @pytest.mark.parametrize("has", list(product([False, True], repeat=len(MARKERS))))
