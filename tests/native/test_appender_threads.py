@@ -11,7 +11,7 @@ import pytest
 
 from ottla._native.appender import TopicAppender
 from ottla._native.deliveries import Delivery
-from ottla._native.held import HeldRecords
+from ottla._native.unknown_topic import UnknownTopicBuffer
 from ottla.client.partitioners import Load, TopicPartitioner
 from tests.client.partitioners.support import idle
 from tests.native.accumulator_support import accumulator
@@ -97,11 +97,11 @@ def test_news_of_the_topic_may_come_at_any_time() -> None:
 def test_records_that_were_held_come_before_those_that_were_not() -> None:
     for _ in range(20):
         records = accumulator(500)
-        held = HeldRecords(records, "orders")
+        held = UnknownTopicBuffer(records, "orders")
         topic: TopicAppender = appender(records, load=1)
         receipts: list[Delivery] = []
 
-        def work(name: int, held: HeldRecords = held, receipts: list[Delivery] = receipts) -> None:
+        def work(name: int, held: UnknownTopicBuffer = held, receipts: list[Delivery] = receipts) -> None:
             receipts.extend([held.append(None, b"%d:%d" % (name, number)) for number in range(100)])
 
         run(partial(work, 0), partial(work, 1), partial(held.release, topic))
@@ -116,7 +116,7 @@ def test_records_that_were_held_come_before_those_that_were_not() -> None:
 def test_everyone_who_asks_about_a_held_record_is_told_once() -> None:
     for _ in range(20):
         records = accumulator(500)
-        held = HeldRecords(records, "orders")
+        held = UnknownTopicBuffer(records, "orders")
         topic = appender(records, load=3)
         receipts = [held.append(None, b"%d" % number) for number in range(50)]
         told: list[Delivery] = []
@@ -125,7 +125,9 @@ def test_everyone_who_asks_about_a_held_record_is_told_once() -> None:
             for receipt in receipts:
                 receipt.add_done_callback(told.append)
 
-        def move(held: HeldRecords = held, topic: TopicAppender = topic, records: Any = records) -> None:
+        def move(
+            held: UnknownTopicBuffer = held, topic: TopicAppender = topic, records: Any = records
+        ) -> None:
             held.release(topic)
             values_of(records)
 

@@ -220,7 +220,7 @@ def test_columns_that_never_fit_are_to_be_sliced(rows: int, value: bytes, told: 
 def test_columns_of_an_accumulator_can_be_waited_for_and_know_since_when_they_wait() -> None:
     urged: list[tuple[str, int]] = []
     records = accumulator(
-        monotonic=lambda: 12.5, urge=lambda topic, partition: urged.append((topic, partition))
+        monotonic=lambda: 12.5, unlinger=lambda topic, partition: urged.append((topic, partition))
     )
     (batch,) = columns(records, 2)
 

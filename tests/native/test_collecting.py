@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ottla.wire.records import Accumulator, HeldRecords, TopicAppender
+from ottla.wire.records import Accumulator, TopicAppender, UnknownTopicBuffer
 from tests.client.partitioners.support import idle
 from tests.native.appender_support import partitioner_of
 
@@ -19,7 +19,7 @@ class Owner:
 
     def __init__(self) -> None:
         self.accumulator = Accumulator(
-            batch_size=200, max_bytes=1 << 20, wake=self.wake, wait=self.wait, urge=self.urge
+            batch_size=200, max_bytes=1 << 20, wake=self.wake, wait=self.wait, unlinger=self.unlinger
         )
         self.kept: list[Any] = []
 
@@ -29,8 +29,8 @@ class Owner:
     def wait(self, delivery: object, timeout: float | None) -> None:
         """Called by `Delivery.result`."""
 
-    def urge(self, topic: str, partition: int) -> None:
-        """Called when somebody waits."""
+    def unlinger(self, topic: str, partition: int) -> None:
+        """Called when a caller waits."""
 
 
 def with_an_open_batch(owner: Owner) -> None:
@@ -52,20 +52,20 @@ def with_a_callback(owner: Owner) -> None:
 
 
 def with_held_records(owner: Owner) -> None:
-    held = HeldRecords(owner.accumulator, "orders")
+    held = UnknownTopicBuffer(owner.accumulator, "orders")
     held.append(None, b"1")
     owner.kept.append(held)
 
 
 def with_released_records(owner: Owner) -> None:
-    held = HeldRecords(owner.accumulator, "orders")
+    held = UnknownTopicBuffer(owner.accumulator, "orders")
     held.append(None, b"1")
     held.release(TopicAppender(owner.accumulator, "orders", partitioner_of(), idle(1)))
     owner.kept.append(held)
 
 
 def with_failed_records(owner: Owner) -> None:
-    held = HeldRecords(owner.accumulator, "orders")
+    held = UnknownTopicBuffer(owner.accumulator, "orders")
     held.append(None, b"1")
     held.fail(RuntimeError("no such topic"))
     owner.kept.append(held)

@@ -206,7 +206,7 @@ def test_who_waits_urges_the_sender_and_who_finds_it_done_does_not() -> None:
         assert urged == [("orders", 3)]
         task.cancel()
 
-    records = accumulator(wait=wait, urge=lambda topic, partition: urged.append((topic, partition)))
+    records = accumulator(wait=wait, unlinger=lambda topic, partition: urged.append((topic, partition)))
     delivery, batch = one_record(records)
     asyncio.run(main())
     delivery.result()

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ottla._native.accumulator import Accumulator
-from ottla._native.held import HeldRecords
 from ottla._native.record_buffer import BufferRetired
+from ottla._native.unknown_topic import UnknownTopicBuffer
 from tests.client.partitioners.support import idle
 from tests.native.accumulator_support import accumulator
 from tests.native.appender_support import all_values_of, appender
@@ -71,12 +71,12 @@ def test_who_appends_to_a_buffer_that_was_let_go_is_told_and_nothing_is_charged(
 
 def test_held_records_are_let_go_only_when_there_are_none() -> None:
     records = accumulator(1000)
-    held = HeldRecords(records, "orders")
+    held = UnknownTopicBuffer(records, "orders")
     delivery = held.append(None, b"1")
     assert not held.retire()
     held.release(appender(records, load=idle(1)))
     assert delivery.partition == 0
-    empty = HeldRecords(records, "bills")
+    empty = UnknownTopicBuffer(records, "bills")
     assert empty.retire()
     with pytest.raises(BufferRetired):
         empty.append(None, b"1")

@@ -16,7 +16,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla._native import accumulator, appender, deliveries, encode, held, outgoing, record_buffer, sticky
+from ottla._native import (
+    accumulator,
+    appender,
+    deliveries,
+    encode,
+    outgoing,
+    record_buffer,
+    sticky,
+    unknown_topic,
+)
 from ottla._native.deliveries import Delivery
 from ottla._native.encode import encode_columns
 from ottla._native.outgoing import EncodedBatch
@@ -25,7 +34,7 @@ from tests.oracle import message_sets
 from tests.oracle.records import CODECS, decode_batch
 from tests.records.peers import PEERS, Peer
 
-MODULES = [accumulator, appender, deliveries, encode, held, outgoing, record_buffer, sticky]
+MODULES = [accumulator, appender, deliveries, encode, outgoing, record_buffer, sticky, unknown_topic]
 
 
 def batch_of(count: int = 10, size: int = 20) -> EncodedBatch:

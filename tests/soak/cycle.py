@@ -101,7 +101,7 @@ class Resident:
 
 async def forget_all(producer: Producer) -> None:
     """As if nothing had been produced for long."""
-    for topic in list(producer._topics.values()):
+    for topic in list(producer._topics.by_name.values()):
         assert producer._forget(topic), f"{topic.name} has records left"
 
 

@@ -20,7 +20,7 @@ class Accumulator:
         monotonic: Callable[[], float] | None = None,
         wake: Callable[[RecordBuffer, bool], object] | None = None,
         wait: Callable[[Delivery, float | None], object] | None = None,
-        urge: Callable[[str, int], object] | None = None,
+        unlinger: Callable[[str, int], object] | None = None,
     ) -> None: ...
     @property
     def bytes(self) -> int: ...

@@ -39,13 +39,13 @@ cdef class Accumulator:
     system's clocks.
 
     `max_bytes` and, unless it is 0, `max_records` bound what waits or is under way. `wait(delivery, timeout)` blocks
-    until a delivery is done or the seconds are over, for `Delivery.result`; `urge(topic, partition)` is called when
+    until a delivery is done or the seconds are over, for `Delivery.result`; `unlinger(topic, partition)` is called when
     somebody begins to wait for a record that is there, with partition -1 while the topic is not known.
     """
 
     def __init__(
         self, *, batch_size, max_bytes, max_records=0, max_record_size=INT32_MAX, clock=None, monotonic=None,
-        wake=None, wait=None, urge=None,
+        wake=None, wait=None, unlinger=None,
     ):
         if not BATCH_OVERHEAD < batch_size <= INT32_MAX:
             raise ValueError(f"batch_size must be from {BATCH_OVERHEAD + 1} to {INT32_MAX} bytes, not {batch_size}")
@@ -62,7 +62,7 @@ cdef class Accumulator:
         self.settings.budget = Budget(max_bytes, max_records or INT64_MAX)
         self.settings.waiting = Waiting()
         self.settings.waiting.wait = wait
-        self.settings.waiting.urge = urge
+        self.settings.waiting.unlinger = unlinger
         self.settings.batch_size = batch_size
         self.settings.max_record_size = max_record_size
         self.settings.clock = clock

@@ -18,10 +18,10 @@ cdef class Budget:
 
 cdef class Waiting:
     cdef object wait
-    cdef object urge
+    cdef object unlinger
 
     cdef object how_to_wait(self)
-    cdef object how_to_urge(self)
+    cdef object how_to_unlinger(self)
     cdef int disconnect(self) except -1
 
 
@@ -57,7 +57,7 @@ cdef class Delivery:
     cdef int64_t created
     cdef int32_t at
 
-    cdef int urge(self) except -1
+    cdef int unlinger(self) except -1
     cdef int check(self) except -1
     cdef str where(self)
 

@@ -82,16 +82,16 @@ cdef class Waiting:
         with cython.critical_section(self):
             return self.wait
 
-    cdef object how_to_urge(self):
+    cdef object how_to_unlinger(self):
         with cython.critical_section(self):
-            return self.urge
+            return self.unlinger
 
     cdef int disconnect(self) except -1:
-        cdef object wait, urge
+        cdef object wait, unlinger
         with cython.critical_section(self):
             # Dropped outside.
-            wait, urge = self.wait, self.urge
-            self.wait = self.urge = None
+            wait, unlinger = self.wait, self.unlinger
+            self.wait = self.unlinger = None
         return 0
 
 
@@ -290,7 +290,7 @@ cdef class Delivery:
 
     def __await__(self):
         if not self.done():
-            self.urge()
+            self.unlinger()
             loop = running_loop()
             future = loop.create_future()
             self.add_done_callback(new_waker(loop, future))
@@ -304,7 +304,7 @@ cdef class Delivery:
             wait = None if self.outcome.waiting is None else self.outcome.waiting.how_to_wait()
             if wait is None:
                 raise RuntimeError("nothing here can block until the record is delivered: await the delivery instead")
-            self.urge()
+            self.unlinger()
             wait(self, timeout)
             if not self.done():
                 raise TimeoutError(
@@ -313,14 +313,14 @@ cdef class Delivery:
         self.check()
         return self
 
-    cdef int urge(self) except -1:
+    cdef int unlinger(self) except -1:
         cdef int32_t index = self.at
         cdef Outcome outcome = place_of(self.outcome, &index)
         cdef Waiting waiting = outcome.waiting
         outcome.urgent = True
-        urge = None if waiting is None else waiting.how_to_urge()
-        if urge is not None:
-            urge(outcome.topic, outcome.partition)
+        unlinger = None if waiting is None else waiting.how_to_unlinger()
+        if unlinger is not None:
+            unlinger(outcome.topic, outcome.partition)
         return 0
 
     cdef int check(self) except -1:

@@ -20,8 +20,9 @@ from ottla.client.consume.dead_letters import DeadLetters
 from ottla.client.consume.iterators import AsyncBatchReader
 from ottla.client.consume.offset_spec import Start, Stop
 from ottla.client.consume.subscription import Subscribed, Subscription
-from ottla.client.core import CallingThreads, ClientCore
+from ottla.client.core import ClientCore
 from ottla.client.deadline import check_timeout, within
+from ottla.client.home_loop import CallingThreads
 from ottla.client.metrics import MetricsSnapshot
 from ottla.client.partitioners import DefaultPartitioner, Partitioner, as_partitioner
 from ottla.client.partitioners.function import PartitionFunction

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ottla.client.admin import AsyncAdmin
@@ -22,7 +21,8 @@ from ottla.client.consume.consumer import AsyncConsumer
 from ottla.client.consume.context import ConsumerContext
 from ottla.client.consume.fetch_queue import Failure
 from ottla.client.consume.subscription import Subscription
-from ottla.client.home_loop import HomeLoop
+from ottla.client.context import ClientContext
+from ottla.client.home_loop import CallingThreads, HomeLoop
 from ottla.client.metadata import Metadata
 from ottla.client.metrics import Metrics
 from ottla.client.partitioners import Partitioner
@@ -37,18 +37,6 @@ from ottla.runtime import Runtime
 from ottla.serde import Serialize
 
 _logger = logging.getLogger("ottla.client")
-
-
-@dataclass(frozen=True, slots=True)
-class CallingThreads:
-    """How the threads of a blocking client reach its loop, and wait for it."""
-
-    post: Callable[[Callable[[], object]], None]
-    """Has a function called on the loop, soon."""
-    later: Callable[[Callable[[], object]], None]
-    """The same, when the loop is run the next time."""
-    wait: Callable[[Any, float | None], None]
-    """Blocks until a receipt is done, or so many seconds have passed."""
 
 
 class ClientCore:
@@ -75,19 +63,14 @@ class ClientCore:
         self._tasks = Tasks()
         self._brokers = Brokers(config, runtime, self.hooks, self._tasks)
         self.metadata = Metadata(config, runtime, self.hooks, self._brokers, self._tasks)
+        self._context = ClientContext(config, runtime, self.hooks, self._brokers, self.metadata, self._tasks)
         self.producer = Producer(
-            config,
-            runtime,
-            self.hooks,
-            self._brokers,
-            self.metadata,
-            self._tasks,
+            self._context,
             partitioner=partitioner,
             key_serializer=key_serializer,
             value_serializer=value_serializer,
             interceptors=interceptors,
-            wake=None if threads is None else threads.post,
-            wait=None if threads is None else threads.wait,
+            threads=threads,
         )
         self.requests = Requests(config, runtime, self._brokers, self.metadata)
         self.admin = AsyncAdmin(self.requests, self.metadata, config, runtime)
@@ -119,9 +102,7 @@ class ClientCore:
         taken = list(self._consumers.values())
         lane = next(number for number in range(len(taken) + 1) if number not in taken)
         consumer = AsyncConsumer(
-            ConsumerContext(
-                self._config, self._runtime, self.hooks, self._brokers, self.metadata, self._tasks, lane
-            ),
+            ConsumerContext.of(self._context, lane),
             subscription,
             wake=None if self._threads is None else self._threads.later,
             on_ended=self._forget,

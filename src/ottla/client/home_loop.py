@@ -1,4 +1,7 @@
-"""The event loop that a client belongs to: the one that it is first used on, with everything that it makes.
+"""The event loop that a client belongs to, and how threads reach it.
+
+An AsyncClient belongs to the loop that it is first used on, with everything that it makes. A blocking client has a
+loop of its own, which its calling threads run (blocking/driver.py).
 
 What is awaited on another loop waits for callbacks that no thread runs, or that run in another thread.
 """
@@ -7,9 +10,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import NoReturn
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
 from ottla.runtime import this_thread
+
+
+@dataclass(frozen=True, slots=True)
+class CallingThreads:
+    """How the threads of a blocking client reach its loop, and wait for it."""
+
+    post: Callable[[Callable[[], object]], None]
+    """Has a function called on the loop, soon."""
+    later: Callable[[Callable[[], object]], None]
+    """The same, when the loop is run the next time."""
+    wait: Callable[[Any, float | None], None]
+    """Blocks until a receipt is done, or so many seconds have passed."""
 
 
 class HomeLoop:

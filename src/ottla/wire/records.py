@@ -1,9 +1,9 @@
 """Records and columns: the compiled core with its codecs, as client and broker use it.
 
 Reading: `decode_fetch` gives lazy records or Arrow columns. Writing: an `Accumulator` takes records one by one, from
-a `TopicAppender` that chooses their partitions or from `HeldRecords` while these are not known; `encode_columns`
-takes Arrow columns. Both make batches, which `seal` finishes for the wire. All of it is synchronous and may run in
-any thread; what is large releases the GIL.
+a `TopicAppender` that chooses their partitions or from an `UnknownTopicBuffer` while these are not known;
+`encode_columns` takes Arrow columns. Both make batches, which `seal` finishes for the wire. All of it is synchronous
+and may run in any thread; what is large releases the GIL.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from ottla._native.decode import Columns, Record, Records
 from ottla._native.decode import decode_fetch as _decode_fetch
 from ottla._native.deliveries import Delivery
 from ottla._native.encode import Rows, encode_columns
-from ottla._native.held import HeldRecords
 from ottla._native.outgoing import EncodedBatch
 from ottla._native.record_buffer import BufferFull, BufferRetired, RecordBuffer
+from ottla._native.unknown_topic import UnknownTopicBuffer
 from ottla.wire.compression import check_level, compress, decompress
 from ottla.wire.primitives import Buffer
 
@@ -36,12 +36,12 @@ __all__ = [
     "Columns",
     "Delivery",
     "EncodedBatch",
-    "HeldRecords",
     "Record",
     "RecordBuffer",
     "Records",
     "Rows",
     "TopicAppender",
+    "UnknownTopicBuffer",
     "decode_fetch",
     "encode_columns",
     "seal",
@@ -99,7 +99,8 @@ def seal(batch: EncodedBatch, codec: int = 0, level: int | None = None) -> Encod
     been compressed with a codec is not compressed with it again: a retry costs a header and a checksum.
     """
     if codec == 0:
-        check_level(codec, level)
+        if level is not None:
+            check_level(codec, level)
         batch.seal()
     else:
         batch.seal(codec, partial(compress, codec, level=level))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from ottla.broker.cluster.cluster import AsyncCluster
+from ottla.client.context import ClientContext
+from ottla.client.home_loop import CallingThreads
 from ottla.client.metadata import Metadata
 from ottla.client.partitioners import Partitioner, as_partitioner
 from ottla.client.produce.producer import Producer
@@ -33,24 +35,19 @@ async def producing(
     key_serializer: Serialize | None = None,
     value_serializer: Serialize | None = None,
     interceptors: Any = (),
-    wake: Callable[[Callable[[], object]], object] | None = None,
+    threads: CallingThreads | None = None,
     close_timeout: float = 5.0,
     **options: Any,
 ) -> AsyncIterator[Rig]:
     parts = world.parts(cluster, *hooks, **options)
     metadata = Metadata(parts.config, parts.runtime, parts.hooks, parts.brokers, parts.tasks)
     producer = Producer(
-        parts.config,
-        parts.runtime,
-        parts.hooks,
-        parts.brokers,
-        metadata,
-        parts.tasks,
+        ClientContext(parts.config, parts.runtime, parts.hooks, parts.brokers, metadata, parts.tasks),
         partitioner=as_partitioner(partitioner),
         key_serializer=key_serializer,
         value_serializer=value_serializer,
         interceptors=interceptors,
-        wake=wake,
+        threads=threads,
     )
     metadata.start()
     try:

@@ -105,9 +105,9 @@ def test_a_thread_that_appends_the_old_way_is_told_and_nothing_is_appended(run: 
         ):
             # What a thread has in its hands between looking it up and calling it.
             rig.producer.produce("orders", b"1", partition=0)
-            held = rig.producer._appends["orders"]
+            held = rig.producer._topics.appends["orders"]
             await rig.producer.flush()
-            append = rig.producer._appends["orders"]
+            append = rig.producer._topics.appends["orders"]
             await until_forgotten(world, rig, "orders")
             for late in (held, append):
                 for partition in (0, 1):
@@ -127,15 +127,15 @@ def test_a_record_that_comes_while_its_topic_is_forgotten_begins_anew(run: Run, 
             producing(world, cluster, value_serializer=serializer, metadata_max_idle_ms=IDLE * 1000) as rig,
         ):
             await rig.producer.produce("orders", b"1")
-            stale = rig.producer._appends["orders"]
+            stale = rig.producer._topics.appends["orders"]
             await until_forgotten(world, rig, "orders")
 
             def meanwhile(*record: Any) -> Any:
                 # The thread has looked it up before the loop took it out.
-                del rig.producer._appends["orders"]
+                del rig.producer._topics.appends["orders"]
                 return stale(*record)
 
-            rig.producer._appends["orders"] = meanwhile
+            rig.producer._topics.appends["orders"] = meanwhile
             assert (await rig.producer.produce("orders", b"2")).offset == 1
 
     run(body)
@@ -148,23 +148,23 @@ def test_a_topic_that_nothing_is_known_of_is_forgotten_too_and_its_late_records_
             producing(world, cluster, metadata_max_idle_ms=IDLE * 1000) as rig,
         ):
             rig.producer.expect(["orders"])
-            held = rig.producer._topics["orders"].held
-            rig.producer._forget(rig.producer._topics["orders"])
-            assert rig.producer._topics == {}
+            unknown = rig.producer._topics.by_name["orders"].unknown
+            rig.producer._forget(rig.producer._topics.by_name["orders"])
+            assert rig.producer._topics.by_name == {}
             with pytest.raises(BufferRetired):
-                held.append(None, b"1")
+                unknown.append(None, b"1")
 
     run(body)
 
 
-def test_a_topic_with_a_held_record_is_not_forgotten(run: Run) -> None:
+def test_a_topic_with_a_record_that_waits_for_metadata_is_not_forgotten(run: Run) -> None:
     async def body(world: World) -> None:
         async with (
             world.cluster(1) as cluster,
             producing(world, cluster, metadata_max_idle_ms=IDLE * 1000) as rig,
         ):
             delivery = rig.producer.produce("orders", b"1")
-            assert not rig.producer._forget(rig.producer._topics["orders"])
+            assert not rig.producer._forget(rig.producer._topics.by_name["orders"])
             assert (await delivery).offset == 0
 
     run(body)
@@ -177,8 +177,8 @@ def test_a_topic_that_a_table_is_on_its_way_to_is_not_forgotten(run: Run) -> Non
             producing(world, cluster, metadata_max_idle_ms=IDLE * 1000) as rig,
         ):
             await rig.producer.produce("orders", b"1")
-            topic = rig.producer._topics["orders"]
-            with rig.producer._partitions.kept("orders"):
+            topic = rig.producer._topics.by_name["orders"]
+            with rig.producer.kept("orders"):
                 assert not rig.producer._forget(topic)
             assert rig.producer._forget(topic)
 
@@ -195,8 +195,8 @@ def test_topics_that_come_and_go_leave_nothing_behind(run: Run) -> None:
                 await rig.producer.produce(f"orders-{number}", b"1")
                 await until_forgotten(world, rig, f"orders-{number}")
             producer = rig.producer
-            left = (producer._topics, producer._recbufs, producer._appends, producer._entries)
-            assert left == ({}, {}, {}, {})
+            topics = producer._topics
+            assert (topics.by_name, topics.by_buffer, topics.appends) == ({}, {}, {})
             assert producer._accumulator.buffers() == []
             assert all(not sink._ready for sink in producer._sinks.values())
 
@@ -233,7 +233,7 @@ def test_threads_produce_while_their_topic_is_forgotten_again_and_again() -> Non
         ottla.Client(cluster.bootstrap, linger_ms=0) as kafka,
     ):
         # Less than the option allows.
-        kafka._producer._idle._most = 0.0005
+        object.__setattr__(kafka._producer._settings, "max_idle", 0.0005)
 
         def produce(partition: int) -> None:
             for number in range(150):

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.broker.server import faults
 from ottla.broker.server.faults import Action
-from ottla.client.produce.flushes import Flush
+from ottla.client.produce.completions import Flush
 from ottla.errors import ApiTimeoutError, BufferFullError, DeliveryError
 from ottla.wire.messages import MetadataRequest, ProduceRequest
 from tests.client.produce.producing import producing
@@ -119,7 +119,7 @@ def test_waiting_for_room_again_and_again_in_vain_leaves_nothing_behind() -> Non
             for _ in range(50):
                 with pytest.raises(BufferFullError):
                     await client.produce("orders", b"")
-            assert not client._running().producer._outcomes.is_space_wanted
+            assert not client._running().producer._completions.space_waiters
             cluster.faults.remove(fault)
             await delivery
 

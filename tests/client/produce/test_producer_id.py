@@ -1,7 +1,4 @@
-"""Identities and sequence numbers; asking brokers for an id is in test_produce_faults.py.
-
-And where a partition begins that was forgotten.
-"""
+"""Identities, and where a partition begins that was forgotten; requests for an id are in test_ids.py."""
 
 from __future__ import annotations
 
@@ -9,14 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.client.produce.producer_id import ProducerIdentity, ProducerIds, next_sequence
-
-
-def test_after_the_largest_sequence_comes_zero() -> None:
-    largest = 2**31 - 1
-    assert next_sequence(0, 1) == 1
-    assert next_sequence(largest, 1) == 0
-    assert next_sequence(largest - 2, 5) == 2
+from ottla.client.produce.producer_id import ProducerIdentity, ProducerIds
 
 
 def test_an_identity_has_a_next_epoch_until_the_last() -> None:

@@ -6,23 +6,13 @@ import pytest
 
 from ottla.client.produce.batch import NO_SEQUENCE, ProducerBatch
 from ottla.client.produce.producer_id import ProducerIdentity
-from ottla.client.produce.recbuf import EpochEnd, RecBuf
+from ottla.client.produce.recbuf import EpochEnd, RecBuf, next_sequence
 from ottla.wire import Uuid
 from ottla.wire.records import Accumulator
 
 GIVEN = ProducerIdentity(7, 0)
 LOST = ConnectionError("lost")
 OLD_TOPIC, NEW_TOPIC = Uuid(b"1" * 16), Uuid(b"2" * 16)
-
-
-class Sink:
-    """The least of a sink: a broker's number."""
-
-    def __init__(self, node_id: int = 1) -> None:
-        self.node_id = node_id
-
-    def add(self, recbuf: RecBuf) -> None: ...
-    def remove(self, recbuf: RecBuf) -> None: ...
 
 
 class Time:
@@ -42,15 +32,14 @@ def make(time: Time, *, linger: float = 0.0, idempotent: bool = True, batch_size
     """With the smallest batches there are: each record has its own."""
     accumulator = Accumulator(batch_size=batch_size, max_bytes=1 << 20, clock=lambda: 0, monotonic=time)
     recbuf = RecBuf(accumulator.buffer("orders", 0), linger=linger, max_in_flight=5, is_idempotent=idempotent)
-    recbuf.move_to(Sink())
+    recbuf.set_leader(1)
     return recbuf
 
 
 def send(recbuf: RecBuf, now: float, given: ProducerIdentity | None = GIVEN) -> ProducerBatch:
     batch = recbuf.next_batch(now, 0.0)
     assert batch is not None
-    assert recbuf.identify(batch, given)
-    recbuf.sent(batch, 1, now)
+    assert recbuf.send(batch, given, 1, now)
     return batch
 
 
@@ -65,15 +54,15 @@ def fail(recbuf: RecBuf, batch: ProducerBatch) -> None:
 
 
 def lose(recbuf: RecBuf, batch: ProducerBatch, again_at: float) -> None:
-    """Its answer does not come."""
-    recbuf.answered(batch)
-    recbuf.doubt(batch)
+    """Its response does not come."""
+    recbuf.request_done(batch)
+    recbuf.mark_ambiguous(batch)
     recbuf.retry(batch, LOST, again_at)
 
 
 def refuse(recbuf: RecBuf, batch: ProducerBatch, again_at: float) -> None:
     """It is not stored, and may be later."""
-    recbuf.answered(batch)
+    recbuf.request_done(batch)
     recbuf.retry(batch, LOST, again_at)
 
 
@@ -102,12 +91,12 @@ def test_an_open_batch_lingers_and_a_full_one_does_not(time: Time) -> None:
     assert recbuf.ready_at() == 0.0
 
 
-def test_somebody_who_waits_ends_lingering(time: Time) -> None:
+def test_a_caller_that_waits_ends_lingering(time: Time) -> None:
     recbuf = make(time, linger=2.0, batch_size=1000)
     recbuf.buffer.append(None, b"1")
-    recbuf.is_hurried = True
+    recbuf.is_urgent = True
     assert recbuf.next_batch(time.now, 0.0) is not None
-    assert not recbuf.is_hurried
+    assert not recbuf.is_urgent
 
 
 def test_until_a_first_success_one_request_is_in_flight(time: Time) -> None:
@@ -128,11 +117,11 @@ def test_a_batch_keeps_its_sequence_when_it_is_sent_again_elsewhere(time: Time) 
     recbuf = proven(time)
     recbuf.buffer.append(None, b"1")
     batch = send(recbuf, time.now)
-    assert recbuf.answered(batch)
-    recbuf.doubt(batch)
+    assert recbuf.request_done(batch)
+    recbuf.mark_ambiguous(batch)
     recbuf.retry(batch, LOST, time.now + 5)
     assert recbuf.ready_at() == time.now + 5
-    recbuf.move_to(Sink(2))
+    recbuf.set_leader(2)
     assert recbuf.ready_at() == 0.0
     assert send(recbuf, time.now) is batch
     assert (batch.identity, batch.sequence, batch.attempts) == (GIVEN, 1, 2)
@@ -150,7 +139,7 @@ def test_the_last_batch_that_is_not_stored_gives_its_sequence_back(time: Time) -
     recbuf = proven(time)
     recbuf.buffer.append(None, b"1")
     batch = send(recbuf, time.now)
-    recbuf.answered(batch)
+    recbuf.request_done(batch)
     fail(recbuf, batch)
     recbuf.buffer.append(None, b"2")
     again = send(recbuf, time.now)
@@ -162,7 +151,7 @@ def test_a_last_batch_that_may_be_stored_leaves_a_new_epoch_behind(time: Time) -
     recbuf.buffer.append(None, b"1")
     batch = send(recbuf, time.now)
     fail(recbuf, batch)
-    assert not recbuf.answered(batch), "its answer comes too late"
+    assert not recbuf.request_done(batch), "its answer comes too late"
     recbuf.buffer.append(None, b"2")
     again = send(recbuf, time.now)
     assert (again.identity, again.sequence) == (ProducerIdentity(7, 1), 0)
@@ -180,11 +169,11 @@ def test_behind_a_gap_what_may_be_stored_keeps_its_sequence(time: Time) -> None:
     assert send(recbuf, time.now) is second
     assert (second.identity, second.sequence) == (GIVEN, 2)
     # The broker proves the gap: now everything that is left begins anew.
-    recbuf.answered(second)
+    recbuf.request_done(second)
     assert recbuf.is_first(second)
-    recbuf.end_epoch(EpochEnd.REFUTED)
+    recbuf.end_epoch(EpochEnd.NOT_STORED)
     assert send(recbuf, time.now) is second
-    assert (second.identity, second.sequence, second.is_unsure) == (ProducerIdentity(7, 1), 0, False)
+    assert (second.identity, second.sequence, second.is_ambiguous) == (ProducerIdentity(7, 1), 0, False)
     assert third.sequence == NO_SEQUENCE
 
 
@@ -269,11 +258,11 @@ def test_a_proof_holds_for_what_is_still_in_flight(time: Time) -> None:
     first, second, third = sent_at_once(recbuf, time, 3)
     refuse(recbuf, first, time.now)
     fail(recbuf, first)
-    recbuf.answered(second)
-    recbuf.end_epoch(EpochEnd.REFUTED)
+    recbuf.request_done(second)
+    recbuf.end_epoch(EpochEnd.NOT_STORED)
     recbuf.retry(second, LOST, time.now)
     lose(recbuf, third, time.now)
-    assert not third.is_unsure
+    assert not third.is_ambiguous
     assert [send(recbuf, time.now)] == [second]
     assert (second.identity, second.sequence) == (ProducerIdentity(7, 1), 0)
 
@@ -282,8 +271,8 @@ def test_a_proof_holds_for_what_is_still_in_flight(time: Time) -> None:
 def test_what_a_broker_that_forgot_the_producer_may_have_is_given_up(time: Time, new_id: bool) -> None:
     recbuf = proven(time)
     first, second, third = sent_at_once(recbuf, time, 3)
-    recbuf.answered(first)
-    recbuf.end_epoch(EpochEnd.UNTOLD, new_id=new_id)
+    recbuf.request_done(first)
+    recbuf.end_epoch(EpochEnd.FORGOTTEN, new_id=new_id)
     recbuf.retry(first, LOST, time.now)
     lose(recbuf, second, time.now)
     refuse(recbuf, third, time.now)
@@ -301,11 +290,11 @@ def test_a_new_epoch_waits_until_nothing_is_in_flight(time: Time) -> None:
     recbuf.buffer.append(None, b"1")
     recbuf.buffer.append(None, b"2")
     first, second = send(recbuf, time.now), send(recbuf, time.now)
-    recbuf.answered(first)
-    recbuf.end_epoch(EpochEnd.UNTOLD)
+    recbuf.request_done(first)
+    recbuf.end_epoch(EpochEnd.FORGOTTEN)
     recbuf.retry(first, LOST, time.now)
     assert recbuf.ready_at() is None
-    recbuf.answered(second)
+    recbuf.request_done(second)
     assert send(recbuf, time.now) is first
     assert (first.identity, first.sequence) == (ProducerIdentity(7, 1), 0)
 
@@ -330,7 +319,7 @@ def test_of_a_partition_that_is_gone_everything_fails_but_what_is_in_flight(time
     for value in (b"1", b"2"):
         recbuf.buffer.append(None, value)
     sent = send(recbuf, time.now)
-    recbuf.gone()
+    recbuf.delete()
     (waiting,) = recbuf.overdue(time.now - 60)
     fail(recbuf, waiting)
     lose(recbuf, sent, time.now)
@@ -343,13 +332,13 @@ def test_of_a_partition_that_is_gone_everything_fails_but_what_is_in_flight(time
 def test_an_id_without_epochs_left_or_refused_is_not_used_again(time: Time) -> None:
     recbuf = proven(time)
     recbuf.identity = ProducerIdentity(7, 2**15 - 1)
-    recbuf.end_epoch(EpochEnd.UNTOLD)
+    recbuf.end_epoch(EpochEnd.FORGOTTEN)
     recbuf.buffer.append(None, b"1")
     batch = recbuf.next_batch(time.now, 0.0)
     assert batch is not None
-    assert not recbuf.identify(batch, GIVEN)
+    assert not recbuf.send(batch, GIVEN, 1, time.now)
     assert recbuf.retired_id == 7
-    assert recbuf.identify(batch, ProducerIdentity(8, 0))
+    assert recbuf.send(batch, ProducerIdentity(8, 0), 1, time.now)
     assert (batch.identity, batch.sequence) == (ProducerIdentity(8, 0), 0)
 
 
@@ -371,8 +360,8 @@ def test_the_parts_of_a_split_batch_take_its_place_and_its_sequences(time: Time)
         recbuf.buffer.append(None, b"%d" % number)
     whole = send(recbuf, time.now)
     recbuf.buffer.append(None, b"4")
-    recbuf.cut()
-    recbuf.answered(whole)
+    recbuf.take_all()
+    recbuf.request_done(whole)
     recbuf.split(whole)
     first = send(recbuf, time.now)
     deliver(recbuf, first)
@@ -395,11 +384,11 @@ def test_what_waits_is_counted_in_bytes(time: Time) -> None:
     recbuf.buffer.append(None, b"1")
     whole = recbuf.waiting_bytes
     assert whole > 0
-    recbuf.cut()
+    recbuf.take_all()
     assert recbuf.waiting_bytes == whole
     batch = send(recbuf, time.now)
     assert recbuf.waiting_bytes == 0
-    recbuf.answered(batch)
+    recbuf.request_done(batch)
     recbuf.retry(batch, LOST, 0.0)
     assert recbuf.waiting_bytes == whole
     fail(recbuf, batch)
@@ -411,8 +400,15 @@ def test_the_oldest_expire_whether_they_gather_or_wait(time: Time) -> None:
     recbuf = make(time, linger=1000.0, batch_size=1000)
     recbuf.buffer.append(None, b"1")
     assert not list(recbuf.overdue(time.now))
-    recbuf.cut()
+    recbuf.take_all()
     time.now += 10
     recbuf.buffer.append(None, b"2")
     assert [batch.encoded.count for batch in recbuf.overdue(time.now)] == [1]
     assert len(list(recbuf.overdue(time.now + 1))) == 2
+
+
+def test_sequence_numbers_begin_anew_after_the_largest() -> None:
+    largest = (1 << 31) - 1
+    assert next_sequence(0, 1) == 1
+    assert next_sequence(largest, 1) == 0
+    assert next_sequence(largest - 2, 5) == 2

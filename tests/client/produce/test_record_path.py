@@ -28,13 +28,13 @@ class Topic:
 
         return append
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         self.told += 1
 
     def path(
         self, *interceptors: ProducerInterceptor, key: Any = None, value: Any = None, hooks: Any = ()
     ) -> RecordPath:
-        return RecordPath(key, value, interceptors, Hooks(hooks), self.find, self.tell)
+        return RecordPath(key, value, interceptors, Hooks(hooks), self.find, self.notify)
 
 
 class Counting(ProducerInterceptor):

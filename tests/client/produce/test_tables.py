@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from ottla import _extras
-from ottla.client.produce.tables import as_arrow, check_partitions, is_several, named_columns, rows_of
+from ottla.client.produce.tables import (
+    as_arrow,
+    check_partitions,
+    is_several,
+    named_columns,
+    rows_of,
+    with_round_robin_column,
+)
 from ottla.errors import MissingExtraError
 
 arrow = pytest.importorskip("pyarrow")
@@ -101,3 +110,35 @@ def test_a_row_is_a_record_with_all_its_columns() -> None:
     assert (record.value, record.key, record.partition) == (b"text", b"k", 3)
     assert record.timestamp == int(moment.timestamp() * 1000)
     assert record.headers == [("h", b"1"), ("n", None)]
+
+
+# The column `partition` of rows that take turns
+
+
+def as_list(count: int) -> Sequence[int]:
+    return list(range(10, 10 + count))
+
+
+def as_buffer(count: int) -> Sequence[int]:
+    return array("i", as_list(count))
+
+
+@pytest.mark.parametrize("turns", [as_list, as_buffer])
+def test_rows_without_a_partition_get_theirs(turns: object) -> None:
+    table = arrow.table({"value": [b"a", b"b", b"c"]})
+    assert with_round_robin_column(table, turns).column("partition").to_pylist() == [10, 11, 12]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("turns", [as_list, as_buffer])
+def test_rows_with_a_partition_keep_it_and_take_no_turn(turns: object) -> None:
+    table = arrow.table(
+        {"value": [b"a", b"b", b"c"], "partition": arrow.chunked_array([[None, 3], [None]], arrow.int32())}
+    )
+    assert with_round_robin_column(table, turns).column("partition").to_pylist() == [10, 3, 11]  # type: ignore[arg-type]
+
+
+def test_where_all_rows_name_their_partition_the_partitioner_is_not_called() -> None:
+    table = arrow.table({"value": [b"a"], "partition": arrow.array([3], arrow.int64())})
+    assert with_round_robin_column(table, lambda _: pytest.fail("called")).column(
+        "partition"
+    ).to_pylist() == [3]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 
+import pytest
+
 from ottla.broker.server.faults import drop
+from ottla.client.home_loop import CallingThreads
 from ottla.client.produce.producer import Producer
 from ottla.wire.records import BufferFull, Delivery
 from tests.client.produce.producing import producing, values
@@ -42,9 +45,12 @@ def test_every_record_of_every_thread_arrives_once_and_in_order() -> None:
             wakes += 1
             loop.call_soon_threadsafe(function)  # type: ignore[arg-type]
 
+        calling = CallingThreads(
+            wake, wake, lambda receipt, timeout: pytest.fail("a receipt is not waited for")
+        )
         async with world.cluster(1, topics={"orders": 3}) as cluster:
             async with producing(
-                world, cluster, wake=wake, buffer_memory=200_000, batch_size=20_000, linger_ms=1
+                world, cluster, threads=calling, buffer_memory=200_000, batch_size=20_000, linger_ms=1
             ) as rig:
                 cluster.faults.add("Produce", when="after_append", action=drop, count=3)
                 threads = [asyncio.to_thread(produce_many, rig.producer, number) for number in range(THREADS)]

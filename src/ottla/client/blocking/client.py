@@ -26,14 +26,14 @@ from ottla.client.consume.consumer import OnError
 from ottla.client.consume.iterators import BatchReader
 from ottla.client.consume.offset_spec import Start, Stop
 from ottla.client.consume.subscription import Subscribed
-from ottla.client.core import CallingThreads
 from ottla.client.deadline import check_timeout
+from ottla.client.home_loop import CallingThreads
 from ottla.client.metrics import MetricsSnapshot
 from ottla.client.partitioners import Partitioner
 from ottla.client.partitioners.function import PartitionFunction
 from ottla.client.produce.batch_delivery import BatchDelivery
 from ottla.client.produce.columns import Handover
-from ottla.client.produce.giving_up import still_under_way
+from ottla.client.produce.failures import still_under_way
 from ottla.client.produce.producer import Producer
 from ottla.client.produce.record_path import NoRoom
 from ottla.client.produce.tables import is_several
@@ -86,7 +86,7 @@ class Client:
             self._driver.close()
             raise
         self._appends = self._producer.quick_appends
-        self._new = self._producer.new
+        self._dirty = self._producer.dirty
 
     async def _start(self) -> tuple[Producer, Admin]:
         return self._client._running().producer, Admin(self._client.admin, self._driver.call)
@@ -127,8 +127,8 @@ class Client:
             delivery = self._appends[topic](key, value, headers, partition, timestamp)
         except Exception:  # noqa: BLE001  nothing was appended: the usual way opens the topic, waits, or raises this
             return self._produce(topic, value, key, headers, partition, timestamp)
-        if self._new:
-            self._producer.tell()
+        if self._dirty:
+            self._producer.notify()
         return delivery
 
     def _produce(self, *record: Any) -> Delivery:

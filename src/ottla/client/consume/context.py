@@ -6,30 +6,26 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ottla.client.context import ClientContext
+
 if TYPE_CHECKING:
-    from ottla.client.connections.brokers import Brokers
     from ottla.client.consume.cursor import Cursor, FetchProblem
     from ottla.client.consume.offset_lookup import Lookup
-    from ottla.client.metadata import Metadata
-    from ottla.client.tasks import Tasks
     from ottla.client.topic_partition import TopicPartition
-    from ottla.config import ClientConfig
     from ottla.errors import KafkaError
-    from ottla.hooks import Hooks
-    from ottla.runtime import Runtime
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerContext:
-    """Of the client; `lane` numbers the consumers of a client, each with connections of its own."""
+class ConsumerContext(ClientContext):
+    """The client's; `lane` numbers the consumers of a client, each with connections of its own."""
 
-    config: ClientConfig
-    runtime: Runtime
-    hooks: Hooks
-    brokers: Brokers
-    metadata: Metadata
-    tasks: Tasks
     lane: int = 0
+
+    @classmethod
+    def of(cls, client: ClientContext, lane: int) -> ConsumerContext:
+        return cls(
+            client.config, client.runtime, client.hooks, client.brokers, client.metadata, client.tasks, lane
+        )
 
     @property
     def is_committed(self) -> bool:

@@ -3,15 +3,16 @@
 Everything here belongs to the loop. The bytes, and the receipts of the records, are the native EncodedBatch's.
 
 A batch may end in an error at any time as far as the caller is concerned, but an idempotent producer has to know
-what that means: `is_in_flight` while a request with it is unanswered, `is_unsure` once such a request ended without a
-clear word. A batch that is neither has certainly not been stored.
+what that means: `is_in_flight` while a request with it has no response, `is_ambiguous` once such a request ended
+without a response that says whether the batch is stored. A batch that is neither has certainly not been stored.
 """
 
 from __future__ import annotations
 
 from typing import Final, Protocol
 
-from ottla.client.produce.producer_id import NOBODY, ProducerIdentity
+from ottla.client.produce.producer_id import NO_PRODUCER, ProducerIdentity
+from ottla.errors import AbortedError
 from ottla.hooks import ProducedBatch
 from ottla.wire.records import EncodedBatch
 
@@ -19,11 +20,11 @@ NO_SEQUENCE: Final = -1
 
 
 class BatchListener(Protocol):
-    """Whoever counts batches until all are done: a flush, the receipt of a table."""
+    """What counts batches until all are done: a flush, the receipt of a table."""
 
     @property
     def is_over(self) -> bool:
-        """Whether it need not be told any more."""
+        """Whether it need not be notified any more."""
 
     def on_split(self, parts: int) -> None:
         """One batch that is counted has become so many."""
@@ -38,9 +39,9 @@ class ProducerBatch:
         "attempts",
         "encoded",
         "identity",
+        "is_ambiguous",
+        "is_compressed",
         "is_in_flight",
-        "is_packed",
-        "is_unsure",
         "last_error",
         "listeners",
         "node_id",
@@ -53,12 +54,13 @@ class ProducerBatch:
     def __init__(self, encoded: EncodedBatch, opened_at: float) -> None:
         self.encoded = encoded
         self.opened_at = opened_at
-        self.identity: ProducerIdentity = NOBODY
+        self.identity: ProducerIdentity = NO_PRODUCER
         self.sequence = NO_SEQUENCE
         self.attempts = 0
-        self.is_packed = False
+        self.is_compressed = False
+        """By a thread, before it is sealed."""
         self.is_in_flight = False
-        self.is_unsure = False
+        self.is_ambiguous = False
         self.last_error: BaseException | None = None
         self.listeners: list[BatchListener] = []
         self.node_id = -1
@@ -67,19 +69,32 @@ class ProducerBatch:
 
     @property
     def may_be_stored(self) -> bool:
-        return self.is_in_flight or self.is_unsure
+        return self.is_in_flight or self.is_ambiguous
 
     @property
     def is_done(self) -> bool:
         return self.encoded.completed
 
     def complete(self, base_offset: int, log_append_time: int, error: BaseException | None) -> bool:
-        """Tells all who wait, the records' receipts first; False if that was done before."""
+        """Completes the records' receipts, then notifies the listeners; False if that was done before."""
         if not self.encoded.complete(base_offset, log_append_time, error):
             return False
         for listener in self.listeners:
             listener.on_done(self, base_offset, error)
         return True
+
+    def final_error(self, error: BaseException) -> BaseException:
+        """The error for the receipts when the batch is given up: it says so if an earlier attempt may be stored."""
+        if not self.is_ambiguous or getattr(error, "may_be_stored", False):
+            return error
+        # The error is about the last attempt only, and a program that produces the record again must know that.
+        ambiguous = AbortedError(
+            f"a record for {self.encoded.topic}-{self.encoded.partition} was given up and may be stored by an "
+            f"earlier try; the last one ended with: {error}",
+            may_be_stored=True,
+        )
+        ambiguous.__cause__ = error
+        return ambiguous
 
     def split(self) -> list[ProducerBatch]:
         """Smaller batches with the same records; what is known of the whole holds for each of them."""

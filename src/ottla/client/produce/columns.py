@@ -1,12 +1,11 @@
 """Producing whole tables: Arrow columns into batches, slice by slice, behind what was produced before.
 
-A table is opened first, in the thread that produces, since reading it may mean to wait for whoever makes it. On the
-loop every row of it is looked at, and only then the first one is sent: what is wrong with a table is known before
-anything of it has gone. It is cut by what its rows take, however they lie in memory.
+The thread that produces opens a table first, since reading it may run, and wait for, code of the program. The loop
+then checks every row of it before it sends the first: what is wrong with a table is known before anything of it has
+gone. It is cut by what its rows take, however they lie in memory.
 
 The partition of each row is found natively where the partitioner allows it (partitioners/base.py, ColumnsMode). Where
-every row has to be looked at by itself, because of the partitioner or of an interceptor, a table is produced row by
-row, and that is said once.
+the partitioner or an interceptor needs every row by itself, a table is produced row by row, with one warning.
 
 Invariants: a slice is in the buffer as a whole, or not at all; and rows go in order, so that those which a receipt
 counts are the first ones.
@@ -16,18 +15,17 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, aclosing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, aclosing
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.client.deadline import within
 from ottla.client.partitioners import ColumnsMode
 from ottla.client.produce.batch import ProducerBatch
 from ottla.client.produce.batch_delivery import BatchDelivery, PartlySentError
 from ottla.client.produce.record_path import NoRoom, RecordPath
-from ottla.client.produce.schedule import DrainSchedule
 from ottla.client.produce.settings import ProduceSettings
 from ottla.client.produce.tables import (
     as_arrow,
@@ -36,13 +34,17 @@ from ottla.client.produce.tables import (
     is_several,
     named_columns,
     rows_of,
+    with_round_robin_column,
 )
-from ottla.client.produce.topic import TopicProducer
-from ottla.client.produce.turns import in_turn
+from ottla.client.produce.topics import TopicProducer
+from ottla.client.produce.wakeups import Wakeups
 from ottla.errors import BufferFullError, NoSuchPartitionError
 from ottla.hooks import ProducerRecord
-from ottla.runtime import Runtime
+from ottla.runtime import Clock
 from ottla.wire.records import Accumulator, BufferFull, Delivery, Rows, encode_columns
+
+if TYPE_CHECKING:
+    from ottla.client.produce.producer import Producer
 
 _logger = logging.getLogger("ottla.client.produce.producer")
 
@@ -52,8 +54,6 @@ _SHARE: Final = 8
 """Of the buffer, for one slice: while some are under way, the next ones still find room. A slice never takes more
 than the buffer: about five times its size where every row is short and has a batch of its own."""
 
-Known = Callable[[str], Awaitable[TopicProducer]]
-"""Gives the topic once its partitions are known."""
 Slice = tuple[int, int, int]
 """The first row, how many, and about how many bytes they take."""
 
@@ -74,18 +74,11 @@ class Handover:
     def __init__(
         self,
         columns: ColumnsProducer,
-        known: Known,
-        kept: Callable[[str], AbstractContextManager[None]],
         partition: int | None = None,
         timestamp: int | None = None,
     ) -> None:
-        """`kept(topic)` lasts as long as the topic must not be forgotten.
-
-        Partition and timestamp are for the rows that have none of their own.
-        """
+        """Partition and timestamp are for the rows that have none of their own."""
         self._columns = columns
-        self._known = known
-        self._kept = kept
         self._partition = partition
         self._timestamp = timestamp
         self._receipts: dict[str, BatchDelivery] = {}
@@ -93,7 +86,7 @@ class Handover:
     # The thread that produces
 
     def open(self, topic: str, table: Any) -> OpenTable:
-        """Reads a table, which may run code of others; an error is about the table, or from whoever makes it."""
+        """Reads a table, which may run code of the program; an error is about the table, or from that code."""
         try:
             return self._columns.open(topic, table, self._partition)
         except Exception as error:
@@ -108,7 +101,7 @@ class Handover:
     # The loop
 
     async def produce(self, tables: Mapping[str, Any]) -> dict[str, BatchDelivery]:
-        """All of it, for those who produce on the loop."""
+        """All of it, for callers on the loop."""
         try:
             await self.append(self.open_all(tables))
             for topic, several in tables.items():
@@ -133,25 +126,25 @@ class Handover:
         return self.complete()
 
     async def append(self, tables: Sequence[OpenTable]) -> None:
-        """Looks at every row of them all, then puts them into the buffer."""
+        """Checks every row of them all, then puts them into the buffer."""
         with ExitStack() as kept:
             for table in tables:
-                kept.enter_context(self._kept(table.topic))
-            looked_at = [(table, await self._look_at(table)) for table in tables]
-            for table, slices in looked_at:
+                kept.enter_context(self._columns.kept(table.topic))
+            checked = [(table, await self._check(table)) for table in tables]
+            for table, slices in checked:
                 await self._send(table, slices)
 
     async def _send(self, table: OpenTable, slices: list[Slice]) -> None:
         receipt = self._receipts[table.topic]
         try:
-            await self._columns.send(table, slices, receipt, self._known, self._partition, self._timestamp)
+            await self._columns.send(table, slices, receipt, self._partition, self._timestamp)
         except Exception as error:
             _add_topic(error, table.topic)
             raise
 
-    async def _look_at(self, table: OpenTable) -> list[Slice]:
+    async def _check(self, table: OpenTable) -> list[Slice]:
         try:
-            return await self._columns.look_at(table, self._known, self._partition)
+            return await self._columns.check(table, self._partition)
         except Exception as error:
             _add_topic(error, table.topic)
             raise
@@ -184,24 +177,24 @@ class ColumnsProducer:
 
     def __init__(
         self,
+        producer: Producer,
         settings: ProduceSettings,
-        runtime: Runtime,
+        clock: Clock,
         accumulator: Accumulator,
         path: RecordPath,
         mode: ColumnsMode,
-        schedule: DrainSchedule,
-        space: Callable[[], Any],
-        ask_again: Callable[[str], Awaitable[object]],
+        wakeups: Wakeups,
         wait: Callable[[Any, float | None], object] | None,
     ) -> None:
+        """`wait(receipt, timeout)` blocks until a receipt is done, where the client is a blocking one."""
+        self.kept = producer.kept
+        self._producer = producer
         self._settings = settings
-        self._clock = runtime.clock
+        self._clock = clock
         self._accumulator = accumulator
         self._path = path
         self._mode = mode
-        self._schedule = schedule
-        self._space = space
-        self._ask_again = ask_again
+        self._wakeups = wakeups
         self._wait = wait
         self._slice_bytes = max(1, min(_MOST_SLICE, settings.buffer_memory // _SHARE))
         most = settings.max_buffered_records
@@ -221,19 +214,19 @@ class ColumnsProducer:
 
     # Whole columns
 
-    async def look_at(self, table: OpenTable, known: Known, partition: int | None) -> list[Slice]:
+    async def check(self, table: OpenTable, partition: int | None) -> list[Slice]:
         """How the table is to be cut; raises if anything is wrong with any row."""
         if table.by_row:
             check_partitions(table.rows)
             return []
         if len(table.rows) == 0:
             return []
-        topic = await known(table.topic)
+        topic = await self._producer.known_topic(table.topic)
         if partition is not None:
             await self._check_partition(topic, partition)
         if not isinstance(table.rows, Rows):
             turns = partial(topic.partitioner.turns, load=topic.load)
-            table.rows = Rows(in_turn(table.rows, turns))
+            table.rows = Rows(with_round_robin_column(table.rows, turns))
         try:
             return self._slices(topic, table.rows, partition)
         except NoSuchPartitionError:
@@ -268,7 +261,6 @@ class ColumnsProducer:
         table: OpenTable,
         slices: Iterable[Slice],
         receipt: BatchDelivery,
-        known: Known,
         partition: int | None,
         timestamp: int | None,
     ) -> None:
@@ -276,7 +268,8 @@ class ColumnsProducer:
         if table.by_row:
             await self._send_rows(table, receipt, partition, timestamp)
         for part in slices:
-            await self._send_slice(await known(table.topic), table.rows, part, receipt, partition, timestamp)
+            topic = await self._producer.known_topic(table.topic)
+            await self._send_slice(topic, table.rows, part, receipt, partition, timestamp)
 
     async def _send_slice(
         self,
@@ -314,7 +307,7 @@ class ColumnsProducer:
             receipt.watch(batch)
             recbuf = topic.recbufs[encoded.partition]
             recbuf.append(batch)
-            self._schedule.consider(recbuf)
+            self._wakeups.consider(recbuf)
 
     def _unkeyed(self, topic: TopicProducer, size: int) -> int | None:
         """The partition of rows without one: one choice, made like that of a record that opens a batch."""
@@ -327,7 +320,7 @@ class ColumnsProducer:
 
     async def _room(self, full: BufferFull) -> None:
         try:
-            await within(self._clock, self._settings.max_block, self._space())
+            await within(self._clock, self._settings.max_block, self._producer.space())
         except TimeoutError:
             limit = "buffer_memory" if full.limit == "bytes" else "max_buffered_records"
             raise BufferFullError(
@@ -337,9 +330,9 @@ class ColumnsProducer:
             ) from full
 
     async def _grown(self, topic: TopicProducer) -> bool:
-        """Asks once more how many partitions there are; whether they have become more."""
+        """Whether there are more partitions by now."""
         known = topic.load.partitions
-        await self._ask_again(topic.name)
+        await self._producer.refresh_partitions(topic.name)
         return topic.load.partitions > known
 
     # Row by row

@@ -1,10 +1,8 @@
-"""Producer: from `produce()` to the receipt. It puts together topics, RecBufs, sinks and the native accumulator.
+"""Producer: from `produce()` to the receipt. It puts topics, RecBufs, sinks and the native accumulator together.
 
-Who owns what. The appending side, any thread: `produce`, the dicts that it looks into, and everything behind the
-native locks (buffers, held records, partitioners). The loop: everything else. The loop is called only when there is
-something new for it, a buffer that was empty or a batch that became full, and once for all of those that come
-before it gets there: the buffer is noted, and `_attend` looks at what was noted. Noting is one call of a built-in
-method, so that Ctrl-C cannot fall into it: whoever is interrupted afterwards has a note that is read later.
+Who owns what. The appending side, any thread: `produce`, `Topics.appends`, and everything behind the native locks
+(buffers, records of unknown topics, partitioners). The loop: everything else. The loop is called only when there is
+something new for it (wakeups.py).
 
 Invariants: a record that `produce` took ends as delivered or failed, whatever happens; records of one partition are
 sent in the order in which they were appended; and after `close` no timer and no callback of ours is left.
@@ -14,46 +12,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
-from ottla.client.connections.brokers import Brokers
+from ottla.client.context import ClientContext
 from ottla.client.deadline import within
-from ottla.client.home_loop import HomeLoop
-from ottla.client.metadata import ClusterView, Metadata, check_name
+from ottla.client.home_loop import CallingThreads, HomeLoop
+from ottla.client.metadata import ClusterView, check_name
 from ottla.client.partitioners import LeaderLatency, Partitioner, TopicPartitioner
-from ottla.client.produce import giving_up
-from ottla.client.produce.answers import given_up_error
-from ottla.client.produce.batch import ProducerBatch
 from ottla.client.produce.batch_delivery import BatchDelivery
 from ottla.client.produce.columns import ColumnsProducer, Handover
-from ottla.client.produce.flushes import Flush
-from ottla.client.produce.idle_topics import IdleTopics
-from ottla.client.produce.noted import Noted
-from ottla.client.produce.outcomes import Outcomes
+from ottla.client.produce.completions import Completions, Flush
+from ottla.client.produce.failures import Failures, flush_waited, still_under_way
 from ottla.client.produce.producer_id import ProducerIds
-from ottla.client.produce.recbuf import RecBuf
-from ottla.client.produce.recbufs import RecBufs
-from ottla.client.produce.record_path import Append, NoRoom, RecordPath, RefusingAppends
-from ottla.client.produce.schedule import DrainSchedule
+from ottla.client.produce.record_path import NoRoom, RecordPath, RefusingAppends
 from ottla.client.produce.settings import ProduceSettings
-from ottla.client.produce.sink import Sink, SinkParts
-from ottla.client.produce.topic import UNKNOWN_TOPIC, TopicParts, TopicProducer
-from ottla.client.tasks import Tasks
+from ottla.client.produce.sink import Sink, SinkContext
+from ottla.client.produce.topics import Append, TopicProducer, Topics
+from ottla.client.produce.wakeups import DirtyBuffers, Wakeups
 from ottla.config import ClientConfig
-from ottla.errors import AbortedError, ApiTimeoutError, ClientClosedError, KafkaError, NoSuchPartitionError
-from ottla.hooks import Hooks, ProducerInterceptor
-from ottla.runtime import Runtime, SystemClock, Timer
+from ottla.errors import ApiTimeoutError, ClientClosedError, KafkaError, NoSuchPartitionError
+from ottla.hooks import ProducerInterceptor
+from ottla.runtime import SystemClock, Timer
 from ottla.serde.calls import Serialize
 from ottla.wire.batch_header import BATCH_OVERHEAD
-from ottla.wire.records import Accumulator, BufferFull, BufferRetired, Delivery
+from ottla.wire.records import Accumulator, BufferFull, BufferRetired, Delivery, RecordBuffer
 
 _logger = logging.getLogger("ottla.client.produce.producer")
-
-_SWEEPS: Final = 20
-"""Within a delivery timeout; a record is given up at most a twentieth of it too late."""
-_MOST_BETWEEN_SWEEPS: Final = 1.0
 
 
 class Producer:
@@ -61,89 +48,98 @@ class Producer:
 
     def __init__(
         self,
-        config: ClientConfig,
-        runtime: Runtime,
-        hooks: Hooks,
-        brokers: Brokers,
-        metadata: Metadata,
-        tasks: Tasks,
+        context: ClientContext,
         *,
         partitioner: Partitioner,
         key_serializer: Serialize | None = None,
         value_serializer: Serialize | None = None,
         interceptors: Sequence[ProducerInterceptor] = (),
-        wake: Callable[[Callable[[], object]], object] | None = None,
-        wait: Callable[[Any, float | None], object] | None = None,
+        threads: CallingThreads | None = None,
     ) -> None:
-        """`wake(function)` has a function called on the loop, from any thread; without it all is one thread.
-
-        `wait(delivery, timeout)` blocks until a receipt is done, or raises.
-        """
+        """Without `threads` records are appended on the loop only."""
+        config, runtime, metadata = context.config, context.runtime, context.metadata
         self._runtime = runtime
         self._clock = runtime.clock
         self._metadata = metadata
-        self._wake = wake or HomeLoop().call
-        self._has_threads = wake is not None
         self._partitioner = partitioner
+        self._call: Callable[[Callable[[], object]], object] = (
+            HomeLoop().call if threads is None else threads.post
+        )
         self._settings = settings = ProduceSettings.of(config, runtime.random)
-        self._noted = Noted(self._clock, settings.linger)
-        self.new = self._noted.new
-        self._accumulator = self._new_accumulator(config, wait)
-        self._topics: dict[str, TopicProducer] = {}
-        self._sinks: dict[int, Sink] = {}
-        self._outcomes = Outcomes(hooks, self._clock)
-        self._schedule = DrainSchedule(self._clock, settings.linger, self._gather)
+        dirty = DirtyBuffers(self._clock, settings.linger)
+        self.dirty: Mapping[RecordBuffer, bool] = dirty.new
+        self._accumulator = self._new_accumulator(config, dirty, threads)
+        self._completions = Completions(context.hooks, self._clock)
         latency = LeaderLatency(config.partitioner_availability_timeout_ms / 1000)
         ids = ProducerIds(
-            brokers, tasks, self._clock, settings.backoff, on_loaded=self._drain_all, on_fatal=self.fail_all
+            context.brokers,
+            context.tasks,
+            self._clock,
+            settings.backoff,
+            on_loaded=self._drain_all,
+            on_fatal=self.fail_all,
         )
-        self._partitions = RecBufs(settings, self._accumulator, ids)
-        self._recbufs = self._partitions.by_buffer
-        self._sink_parts = SinkParts(
-            settings, runtime, brokers, metadata, tasks, ids, self._schedule, self._outcomes, latency
+        self._topics = Topics(self._accumulator, settings, latency, ids, self._new_partitioner)
+        self._sinks: dict[int, Sink] = {}
+        self._wakeups = Wakeups(
+            self._clock,
+            settings.linger,
+            dirty,
+            self._topics.by_buffer,
+            self._sinks,
+            self._completions,
+            self._call,
         )
-        self._topic_parts = TopicParts(
-            self._accumulator,
-            latency,
-            self._new_partitioner,
-            self._partitions.get,
-            self._sink,
-            self._schedule.consider,
-            self._outcomes.count_failed,
-        )
-        # What the appending side looks into: how to append to a topic, as it is and through the record path.
-        self._appends: dict[str, Append] = {}
-        self._path = RecordPath(key_serializer, value_serializer, interceptors, hooks, self._find, self.tell)
-        self._entries: dict[str, Append] = {} if self._path.is_needed else self._appends
-        # For a caller to whom one call per record matters: it appends, tells of what is new, and comes to `produce`
-        # with whatever goes wrong. There is nothing in it where records need the record path.
-        self.quick_appends: Mapping[str, Append] = {} if self._path.is_needed else self._appends
-        self._columns = ColumnsProducer(
+        self.notify = self._wakeups.notify
+        self._sink_context = SinkContext(
             settings,
             runtime,
+            context.brokers,
+            metadata,
+            context.tasks,
+            ids,
+            self._wakeups,
+            self._completions,
+            latency,
+        )
+        self._failures = Failures(
+            settings,
+            self._clock,
+            self._accumulator,
+            self._topics,
+            self._wakeups,
+            self._completions,
+            metadata,
+            ids,
+        )
+        self._path = RecordPath(
+            key_serializer, value_serializer, interceptors, context.hooks, self._find, self.notify
+        )
+        self._produce_through_path: Append | None = self._path.produce if self._path.is_needed else None
+        # For a caller to whom one call per record matters: it appends, calls `notify` if a buffer is dirty, and comes
+        # to `produce` with whatever goes wrong. There is nothing in it where records need the record path.
+        self.quick_appends: Mapping[str, Append] = {} if self._path.is_needed else self._topics.appends
+        self._columns = ColumnsProducer(
+            self,
+            settings,
+            self._clock,
             self._accumulator,
             self._path,
             partitioner.columns_mode(),
-            self._schedule,
-            self.space,
-            lambda topic: metadata.fresh([topic], max_age=0),
-            wait,
+            self._wakeups,
+            None if threads is None else threads.wait,
         )
-        self.handover = partial(Handover, self._columns, self._known, self._partitions.kept)
-        self._idle = IdleTopics(self._clock, settings.max_idle, self._topics, self._forget)
-        self._is_called = False
-        self._sweeper: Timer | None = None
-        self._sweep_every = min(settings.max_held / _SWEEPS, _MOST_BETWEEN_SWEEPS)
+        self._idle_timer: Timer | None = None
         self._is_closed = False
         self._is_ended = False
         metadata.add_listener(self)
 
     def _new_accumulator(
-        self, config: ClientConfig, wait: Callable[[Any, float | None], object] | None
+        self, config: ClientConfig, dirty: DirtyBuffers, threads: CallingThreads | None
     ) -> Accumulator:
-        # The system's clock is read natively. Any other is a function; not for appending threads, where there is
-        # no running loop to ask.
-        native = isinstance(self._clock, SystemClock) or self._has_threads
+        # The system's clock is read natively. Any other is a function; not for appending threads, where there is no
+        # running loop that it could read.
+        native = isinstance(self._clock, SystemClock) or threads is not None
         most = max(config.buffer_memory, BATCH_OVERHEAD + 1)
         return Accumulator(
             batch_size=max(min(config.max_batch_bytes, most), BATCH_OVERHEAD + 1),
@@ -152,9 +148,14 @@ class Producer:
             max_record_size=max(config.max_request_size, BATCH_OVERHEAD + 1),
             clock=None if native else lambda: int(self._clock.time() * 1000),
             monotonic=None if native else self._clock.monotonic,
-            wake=self.new.setdefault,
-            wait=wait,
-            urge=self._on_urge,
+            wake=dirty.new.setdefault,
+            wait=None if threads is None else threads.wait,
+            unlinger=self._unlinger,
+        )
+
+    def _new_partitioner(self, topic: str) -> TopicPartitioner:
+        return self._partitioner.for_topic(
+            topic, batch_size=self._settings.max_batch_bytes, random=self._runtime.random
         )
 
     # The appending side: any thread
@@ -171,21 +172,21 @@ class Producer:
         """Appends one record and gives its receipt. Never waits: NoRoom says that there is none, and how to go on."""
         while True:
             try:
-                append = self._entries[topic]
-            except (KeyError, TypeError):
-                append = self._entry(topic)
-            try:
-                delivery = append(key, value, headers, partition, timestamp)
+                try:
+                    append = self._topics.appends[topic]
+                except (KeyError, TypeError):
+                    check_name(topic)
+                    append = self._find(topic)
+                if self._produce_through_path is not None:
+                    delivery = self._produce_through_path(topic, key, value, headers, partition, timestamp)
+                else:
+                    delivery = append(key, value, headers, partition, timestamp)
                 break
             except BufferRetired:
                 # The loop has forgotten the topic since: again, until it is done with that.
                 continue
             except BufferFull as full:
-                if not self._outcomes.is_space_wanted:
-                    self._call(self._hurry_all)
-                elif self.new:
-                    # A batch may have become full before there was no room.
-                    self.tell()
+                self._wakeups.no_space()
                 if isinstance(full, NoRoom):
                     raise
                 again = partial(self.produce, topic, value, key, headers, partition, timestamp)
@@ -194,8 +195,8 @@ class Producer:
                 # Partitions may have been added; for the next record, as this one was for what is known.
                 self._call(partial(self._metadata.refresh, f"a partition of {topic} is not known"))
                 raise
-        if self.new:
-            self.tell()
+        if self.dirty:
+            self.notify()
         return delivery
 
     def produce_raw(
@@ -204,57 +205,25 @@ class Producer:
         """The same past interceptors and serializers."""
         return self._path.append(topic, key, value, headers, None, None)
 
-    def _entry(self, topic: str) -> Append:
-        """The first record of a topic."""
-        check_name(topic)
-        append = self._find(topic)
-        if self._entries is not self._appends:
-            append = self._entries.setdefault(topic, partial(self._path.produce, topic))
-        return append
-
     def _find(self, topic: str) -> Append:
-        append = self._appends.get(topic)
-        return self._open(topic).held.append if append is None else append
+        append = self._topics.appends.get(topic)
+        return self._open(topic).unknown.append if append is None else append
 
     def _open(self, topic: str) -> TopicProducer:
-        """A topic that nothing is known of yet: its records are held, and the loop asks for it."""
+        """The first record of a topic: it waits, and the loop begins to track the topic."""
         if self._is_closed:
             raise ClientClosedError
-        check_name(topic)
-        opened = TopicProducer(topic, self._topic_parts)
-        known = self._topics.setdefault(topic, opened)
-        if topic not in self._appends:
-            # In this order, or Ctrl-C between the two would leave a topic that nobody asks for.
-            self._call(partial(self._ask_for, topic))
-            self._appends.setdefault(topic, known.held.append)
-            if known.failure is not None or known.is_forgotten:
-                # The loop was faster: whoever comes next begins anew.
-                self._appends.pop(topic, None)
-        return known
+        return self._topics.open(topic, lambda: self._call(partial(self._track, topic)))
 
-    def _call(self, function: Callable[[], object]) -> None:
-        self._wake(function)
-
-    def tell(self) -> None:
-        """Has the loop look at what is noted, unless it is about to."""
-        # Noted before the flag is looked at; the loop clears the flag before it looks at what was noted.
-        if self._is_called or not self.new:
-            return
-        if not self._outcomes.is_space_wanted and self._noted.puts_off(self._schedule.rings_by):
-            return
-        try:
-            self._is_called = True
-            self._call(self._attend)
-        except BaseException:
-            self._is_called = False
-            raise
-
-    def _on_urge(self, topic: str, partition: int) -> None:
-        self._call(partial(self._hurry, topic, partition))
+    def _unlinger(self, topic: str, number: int) -> None:
+        """A caller waits for a record of a partition: if it still gathers, it goes out at once."""
+        recbuf = self._topics.gathering(topic, number)
+        if recbuf is not None:
+            self._call(partial(self._wakeups.unlinger, recbuf))
 
     def on_space(self, callback: Callable[[], object]) -> None:
         """Calls it once, on the loop, when memory has been freed. Call this first, then try to produce once more."""
-        self._outcomes.on_space(callback)
+        self._completions.on_space(callback)
 
     @property
     def buffered_records(self) -> int:
@@ -267,31 +236,31 @@ class Producer:
         return self._accumulator.used_bytes
 
     def expect(self, topics: Iterable[str]) -> None:
-        """Asks for those of which nothing is known, all at once."""
+        """Has those tracked of which nothing is known, all at once."""
         for topic in topics:
             self._find(topic)
 
     # Back-pressure and tables: the loop
 
     def space(self) -> asyncio.Future[None]:
-        """Done when memory has been freed after this call; who comes first is woken first.
+        """Done when memory has been freed after this call; the caller that comes first is woken first.
 
-        As with `on_space`, whoever has found the buffer full before tries once more before waiting for it.
+        As with `on_space`, a caller that has found the buffer full before tries once more before waiting for it.
         """
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if not self._outcomes.is_space_wanted:
-            self._hurry_all()
-        elif self.new:
-            # All else is hurried already.
-            self.tell()
+        self._wakeups.no_space()
 
         def freed() -> None:
             if not waiter.done():
                 waiter.set_result(None)
 
         self.on_space(freed)
-        waiter.add_done_callback(lambda _: self._outcomes.forget(freed) if waiter.cancelled() else None)
+        waiter.add_done_callback(lambda _: self._completions.forget(freed) if waiter.cancelled() else None)
         return waiter
+
+    def handover(self, partition: int | None = None, timestamp: int | None = None) -> Handover:
+        """For one call that produces tables."""
+        return Handover(self._columns, partition, timestamp)
 
     async def produce_batch(
         self, topic: str, table: Any, *, partition: int | None = None, timestamp: int | None = None
@@ -299,235 +268,137 @@ class Producer:
         """Appends a table, in slices if it is large; returns when the last one is in the buffer."""
         return (await self.handover(partition, timestamp).produce({topic: table}))[topic]
 
-    async def _known(self, topic: str) -> TopicProducer:
+    async def known_topic(self, name: str) -> TopicProducer:
         """The topic, with its partitions."""
-        check_name(topic)
-        opened = self._topics.get(topic) or self._open(topic)
-        if opened.appender is None:
+        check_name(name)
+        topic = self._topics.by_name.get(name) or self._open(name)
+        if topic.appender is None:
             await self._metadata.wait(
-                lambda view: True if opened.appender is not None or opened.failure is not None else None,
+                lambda view: True if topic.appender is not None or topic.failure is not None else None,
                 self._settings.max_block,
-                what=f"the partitions of topic {topic}",
+                what=f"the partitions of topic {name}",
             )
-        if opened.failure is not None:
-            raise opened.failure
+        if topic.failure is not None:
+            raise topic.failure
         if self._is_closed:
             raise ClientClosedError
-        return opened
+        return topic
 
-    # Events, on the loop
+    def kept(self, topic: str) -> AbstractContextManager[None]:
+        """The topic is not forgotten as long as this lasts."""
+        return self._topics.kept(topic)
 
-    def _attend(self) -> None:
-        self._is_called = False
-        for recbuf in self._gather():
-            self._schedule.consider(recbuf)
+    async def refresh_partitions(self, topic: str) -> None:
+        """Returns when metadata that was requested after this call has been applied."""
+        await self._metadata.fresh([topic], max_age=0)
 
-    def _gather(self) -> Iterator[RecBuf]:
-        """The RecBufs with something new since the loop last looked."""
-        self._sweep_later()
-        for buffer in self._noted.take():
-            recbuf = self._recbufs.get(buffer)
-            if recbuf is not None:
-                # While somebody waits for room, nothing lingers.
-                recbuf.is_hurried = recbuf.is_hurried or self._outcomes.is_space_wanted
-                yield recbuf
+    # Metadata and sinks: the loop
 
-    def _ask_for(self, topic: str) -> None:
-        opened = self._topics.get(topic)
-        if opened is not None and not opened.is_asked_for and not self._is_ended:
-            opened.is_asked_for = True
-            opened.asked_at = self._clock.monotonic()
-            self._metadata.track(topic, create=True)
-            self._idle.watch()
-            self._sweep_later()
-            view = self._metadata.view.topics.get(topic)
-            if view is not None:
-                # Somebody else tracks it: there may be no update for long. An error is not believed unasked.
-                if view.error_code:
-                    self._metadata.refresh_now(f"topic {topic} is produced to")
-                else:
-                    self._update(topic, self._metadata.view)
+    def _track(self, name: str) -> None:
+        topic = self._topics.by_name.get(name)
+        if topic is None or topic.tracked_at is not None or self._is_ended:
+            return
+        topic.tracked_at = self._clock.monotonic()
+        self._metadata.track(name, create=True)
+        if self._idle_timer is None:
+            self._idle_timer = self._clock.call_later(self._settings.max_idle, self._forget_idle)
+        self._wakeups.sweep_later()
+        view = self._metadata.view.topics.get(name)
+        if view is not None:
+            # Something else tracks it: there may be no update for long. An error is not believed from before.
+            if view.error_code:
+                self._metadata.refresh_now(f"topic {name} is produced to")
+            else:
+                self._update(topic, self._metadata.view)
 
     def on_metadata(self, view: ClusterView) -> Iterable[str]:
-        for name in list(self._topics):
-            self._update(name, view)
+        for topic in list(self._topics.by_name.values()):
+            # One that is not tracked yet is so new that the thread which opens it is not done with that.
+            if topic.tracked_at is not None:
+                self._update(topic, view)
         return ()
 
-    def _update(self, name: str, view: ClusterView) -> None:
-        topic = self._topics.get(name)
-        if topic is None or not topic.is_asked_for:
-            # Given up in the meantime, or so new that the thread which opens it is not done with that.
+    def _update(self, topic: TopicProducer, view: ClusterView) -> None:
+        if topic.failure is not None:
+            # A callback of another topic's records has given it up meanwhile.
             return
-        error = topic.on_metadata(view.topics.get(name))
-        if topic.appender is not None:
-            self._appends[name] = topic.appender.append
-        if self.new:
-            self._attend()
-        if error is not None:
-            self._fail_topic(topic, error)
+        update = self._topics.on_metadata(topic, view.topics.get(topic.name))
+        if update is None:
+            return
+        for recbuf, leader in update.moved:
+            if leader is not None:
+                self._sinks[leader].remove(recbuf)
+            if recbuf.leader is not None and recbuf.leader not in self._sinks:
+                self._sinks[recbuf.leader] = Sink(recbuf.leader, self._sink_context)
+        if update.becomes_known:
+            failed, error = self._topics.release(topic)
+            if error is not None:
+                self._completions.count_failed(failed, error)
+        for recbuf in topic.recbufs:
+            self._wakeups.consider(recbuf)
+        self._wakeups.look_at_dirty()
+        if update.error is not None:
+            self._failures.fail_topic(topic, update.error)
 
-    def _hurry(self, topic: str, number: int) -> None:
-        known = self._topics.get(topic)
-        if known is not None and 0 <= number < len(known.recbufs):
-            recbuf = known.recbufs[number]
-            if recbuf.buffer.records:
-                recbuf.is_hurried = True
-                self._schedule.consider(recbuf)
+    def _forget_idle(self) -> None:
+        """Topics that nothing is produced to need not be tracked."""
+        self._idle_timer = None
+        now = self._clock.monotonic()
+        next_look: float | None = None
+        for topic in list(self._topics.by_name.values()):
+            if topic.tracked_at is None:
+                continue
+            idle_at = topic.idle_at(now)
+            if idle_at <= now:
+                if self._forget(topic):
+                    continue
+                # A record came in that moment: the topic counts as used now.
+                idle_at = now + self._settings.max_idle
+            next_look = idle_at if next_look is None else min(next_look, idle_at)
+        if next_look is not None:
+            self._idle_timer = self._clock.call_later(next_look - now, self._forget_idle)
 
-    def _hurry_all(self) -> None:
-        """No room is left: nothing lingers."""
-        for recbuf in self._recbufs.values():
-            if recbuf.buffer.records:
-                recbuf.is_hurried = True
-                self._schedule.consider(recbuf)
+    def _forget(self, topic: TopicProducer) -> bool:
+        if not self._topics.forget(topic):
+            return False
+        self._metadata.untrack(topic.name)
+        for recbuf in topic.recbufs:
+            if recbuf.leader is not None:
+                self._sinks[recbuf.leader].remove(recbuf)
+        return True
 
     def _drain_all(self) -> None:
         for sink in self._sinks.values():
             sink.drain_soon()
 
-    def _sink(self, node_id: int) -> Sink:
-        sink = self._sinks.get(node_id)
-        if sink is None:
-            sink = self._sinks[node_id] = Sink(node_id, self._sink_parts)
-        return sink
-
-    def _new_partitioner(self, topic: str) -> TopicPartitioner:
-        return self._partitioner.for_topic(
-            topic, batch_size=self._settings.max_batch_bytes, random=self._runtime.random
-        )
-
-    def _forget(self, topic: TopicProducer) -> bool:
-        """Nothing has been produced to it for long: whoever does next begins anew. False if somebody is about to."""
-        if not self._partitions.let_go(topic):
-            return False
-        # In this order: a thread may be inside `_open`.
-        topic.is_forgotten = True
-        del self._topics[topic.name]
-        self._appends.pop(topic.name, None)
-        self._entries.pop(topic.name, None)
-        self._metadata.untrack(topic.name)
-        return True
-
     # Giving up
 
-    def _sweep_later(self) -> None:
-        if self._sweeper is None and not self._is_ended:
-            self._sweeper = self._clock.call_later(self._sweep_every, self._sweep)
-
-    def _sweep(self) -> None:
-        """Gives up what is overdue; goes on while there is something."""
-        self._sweeper = None
-        now = self._clock.monotonic()
-        for topic in list(self._topics.values()):
-            held_since = topic.held.opened_at
-            if held_since is not None and held_since < now - self._settings.max_held:
-                why = topic.last_error or self._metadata.failure()
-                self._fail_topic(topic, giving_up.never_known(topic.name, self._settings, why))
-        opened_before = now - self._settings.delivery_timeout
-        for recbuf in list(self._recbufs.values()):
-            for batch in recbuf.overdue(opened_before):
-                # A callback of the one before may have given it up.
-                if not batch.is_done:
-                    self._give_up(recbuf, [batch], self._expiry(recbuf, batch))
-        # Records may come to be held for a topic that is asked for: nobody else would notice.
-        holds = any(topic.is_asked_for and topic.appender is None for topic in self._topics.values())
-        is_empty = all(recbuf.is_empty for recbuf in self._recbufs.values())
-        if holds or self._accumulator.used_records or not is_empty:
-            self._sweep_later()
-
-    def _expiry(self, recbuf: RecBuf, batch: ProducerBatch) -> BaseException:
-        if recbuf.is_gone:
-            return giving_up.without_partition(recbuf)
-        if recbuf.is_untold(batch) and batch.last_error is not None:
-            return batch.last_error
-        return self._too_late(f"{recbuf.topic}-{recbuf.partition}", batch.last_error, batch.may_be_stored)
-
-    def _too_late(self, where: str, cause: BaseException | None, may_be_stored: bool) -> KafkaError:
-        why = cause or self._metadata.failure() or self._sink_parts.ids.last_error
-        return giving_up.too_late(where, self._settings.delivery_timeout, why, may_be_stored)
-
-    def _give_up(self, recbuf: RecBuf, batches: Sequence[ProducerBatch], error: BaseException) -> None:
-        # From the end: what is certainly not stored gives its sequence numbers back that way. All of them before
-        # the first callback, which may come back here.
-        for batch in reversed(batches):
-            recbuf.give_up(batch)
-        for batch in batches:
-            self._outcomes.failed(batch, given_up_error(batch, error))
-        self._schedule.consider(recbuf)
-
-    def _fail_topic(self, topic: TopicProducer, error: BaseException) -> None:
-        """It does not exist, or is not ours to write to. What a broker can still tell of waits for its answer."""
-        _logger.warning("records for %s cannot be delivered: %s", topic.name, error)
-        if topic.appender is None:
-            if topic.failure is not None:
-                return
-            # Whatever is produced to it next begins anew, and asks again. In this order: see `_open`.
-            topic.failure = error
-            self._appends.pop(topic.name, None)
-            self._entries.pop(topic.name, None)
-            del self._topics[topic.name]
-            if topic.is_asked_for:
-                self._metadata.untrack(topic.name)
-            self._fail_held(topic, error)
-        is_gone = isinstance(error, UNKNOWN_TOPIC)
-        for recbuf in topic.recbufs:
-            recbuf.cut()
-            # Of what may be stored in a topic that is gone, no broker will ever tell.
-            batches = [
-                batch
-                for batch in recbuf.batches
-                if recbuf.may_fail(batch) or (is_gone and not batch.is_in_flight)
-            ]
-            self._give_up(recbuf, batches, error)
-
-    def _fail_held(self, topic: TopicProducer, error: BaseException) -> int:
-        records = topic.held.records
-        if records:
-            self._outcomes.count_failed(records, error)
-        topic.fail_held(error)
-        self._outcomes.space_freed()
-        return records
-
     def fail_all(self, error: BaseException) -> None:
-        """Nothing will be sent any more: every record has this error, but those that wait for an answer."""
-        for topic in list(self._topics.values()):
-            if topic.appender is None:
-                self._fail_topic(topic, error)
-        for recbuf in list(self._recbufs.values()):
-            recbuf.cut()
-            self._give_up(recbuf, [batch for batch in recbuf.batches if not batch.is_in_flight], error)
+        """Nothing will be sent any more: every record has this error, but those whose response is pending."""
+        self._failures.fail_all(error)
 
     def crashed(self, error: BaseException) -> None:
         """A part of the client does not run any more: nothing is sent, and nothing new is taken."""
         self._accumulator.close(error)
-        self.fail_all(error)
+        self._failures.fail_all(error)
 
     def abort_buffered(self) -> int:
         """Fails every record that no request has been sent with; how many there were."""
-        aborted = 0
-        error = AbortedError("the record was aborted before it was sent, and is not stored")
-        for topic in list(self._topics.values()):
-            if topic.appender is None:
-                aborted += topic.held.records
-                self._fail_topic(topic, error)
-            for recbuf in topic.recbufs:
-                recbuf.cut()
-                batches = [batch for batch in recbuf.batches if recbuf.may_fail(batch)]
-                aborted += sum(batch.encoded.count for batch in batches)
-                self._give_up(recbuf, batches, error)
-        return aborted
+        return self._failures.abort_buffered()
 
     # The end
 
     async def flush(self, timeout: float | None = None) -> None:
         """Until everything produced before is delivered or failed; DeliveryError if records have failed since."""
         await self._flush(timeout)
-        self._outcomes.raise_failures()
+        self._completions.raise_failures()
 
     async def _flush(self, timeout: float | None) -> None:
         flush = Flush()
-        for topic in list(self._topics.values()):
+        for topic in list(self._topics.by_name.values()):
             topic.flush(flush)
+            for recbuf in topic.recbufs:
+                self._wakeups.consider(recbuf)
         flush.complete()
         if timeout is None:
             await flush.done
@@ -535,8 +406,8 @@ class Producer:
         try:
             await within(self._clock, timeout, flush.wait())
         except TimeoutError:
-            waited = giving_up.flush_waited(timeout, flush.left, self._settings)
-            raise giving_up.still_under_way(waited, self._metadata.failure()) from None
+            waited = flush_waited(timeout, flush.left, self._settings)
+            raise still_under_way(waited, self._metadata.failure()) from None
 
     async def close(self, timeout: float) -> None:
         """Takes no more records, waits for those that are there, and fails what is left after `timeout` seconds.
@@ -553,38 +424,28 @@ class Producer:
             _logger.warning("the producer is closed with records left: %s", error)
         finally:
             self._end()
-        self._outcomes.raise_failures()
+        self._completions.raise_failures()
 
     def forked(self, error: KafkaError) -> None:
         """In a forked child: every use raises, and nothing native is touched, whose locks other threads may hold."""
 
-        def refuse(*_: object) -> NoReturn:
+        def refuse(*_: Any) -> NoReturn:
             raise error
 
         self._is_closed = True
-        self._wake = refuse
-        self._appends = self._entries = RefusingAppends(refuse)
+        self._topics.appends = RefusingAppends(refuse)
+        if self._produce_through_path is not None:
+            self._produce_through_path = refuse
 
     def _end(self) -> None:
         self._is_ended = True
-        for topic in list(self._topics.values()):
-            if topic.appender is None and topic.failure is None:
-                self._fail_held(topic, AbortedError("the client was closed before the topic was known"))
-        for recbuf in list(self._recbufs.values()):
-            recbuf.cut()
-            for batch in list(recbuf.batches):
-                if not batch.is_done:
-                    error = giving_up.closed_before(recbuf, batch)
-                    recbuf.give_up(batch)
-                    self._outcomes.failed(batch, error)
-        # Whoever comes now does not find what held records were appended to, and is told that all is closed.
-        self._appends.clear()
-        self._entries.clear()
+        self._failures.close()
+        # Now a record that comes does not find where records of unknown topics wait, and all is closed.
+        self._topics.appends.clear()
         for sink in self._sinks.values():
             sink.close()
-        self._schedule.close()
-        self._idle.close()
-        if self._sweeper is not None:
-            self._sweeper.cancel()
+        self._wakeups.close()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         self._metadata.remove_listener(self)
         self._accumulator.disconnect()

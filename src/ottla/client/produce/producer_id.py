@@ -1,6 +1,6 @@
 """Who the producer is to the brokers: its id and epoch, and the sequence numbers that go with them (KIP-98, KIP-360).
 
-`ProducerIds` asks a broker for an id when the first batch is to be sent, and for another one when that is used up.
+`ProducerIds` requests an id when the first batch is to be sent, and another one when that is used up.
 Epochs belong to partitions here: a broker compares the epoch of a batch with what it knows of that partition only,
 so a partition that lost its place begins a new epoch with sequence 0 and no other one has to stop for it.
 
@@ -22,7 +22,6 @@ from ottla.wire.messages import InitProducerIdRequest, InitProducerIdResponse
 
 _logger = logging.getLogger("ottla.client.produce.producer")
 
-_SEQUENCES: Final = 1 << 31
 _LARGEST_EPOCH: Final = (1 << 15) - 1
 _NO_TRANSACTION_TIMEOUT: Final = 0x7FFFFFFF
 
@@ -38,20 +37,15 @@ class ProducerIdentity(NamedTuple):
         return self._replace(epoch=self.epoch + 1) if self.epoch < _LARGEST_EPOCH else None
 
 
-NOBODY: Final = ProducerIdentity(-1, -1)
+NO_PRODUCER: Final = ProducerIdentity(-1, -1)
 """The identity of a producer without idempotence."""
-
-
-def next_sequence(sequence: int, count: int) -> int:
-    """The sequence number that follows `count` records from `sequence` on; after 2^31 - 1 comes 0."""
-    return (sequence + count) % _SEQUENCES
 
 
 class ProducerIds:
     """The producer's id; `current`, which a partition begins with, is None until a broker has given one out.
 
     `on_loaded()` is called when there is one, `on_fatal(error)` when no broker will ever give one. What passes, such
-    as a broker that is down, is tried again with back-off for as long as somebody wants an id.
+    as a broker that is down, is retried with back-off for as long as a sink wants an id.
     """
 
     def __init__(
@@ -74,7 +68,7 @@ class ProducerIds:
         self._is_loading = False
 
     def want(self, other_than: int | None = None) -> None:
-        """Asks for an id, unless there is one or that is under way; also when it is one that cannot be used."""
+        """Requests an id, unless there is one or a request is pending; also where it is one that cannot be used."""
         if self.current is not None and self.current.producer_id == other_than:
             self.current = None
         if self.current is None and not self._is_loading:
@@ -95,7 +89,7 @@ class ProducerIds:
         try:
             while self.current is None:
                 try:
-                    self.current = await self._ask()
+                    self.current = await self._request()
                 except BrokerError as error:
                     if not error.retriable:
                         _logger.error("no broker gives out a producer id: %s", error)
@@ -113,18 +107,18 @@ class ProducerIds:
         self.last_error = None
         self._on_loaded()
 
-    async def _ask(self) -> ProducerIdentity:
+    async def _request(self) -> ProducerIdentity:
         request = InitProducerIdRequest(
             transactional_id=None,
             transaction_timeout_ms=_NO_TRANSACTION_TIMEOUT,
-            producer_id=NOBODY.producer_id,
-            producer_epoch=NOBODY.epoch,
+            producer_id=NO_PRODUCER.producer_id,
+            producer_epoch=NO_PRODUCER.epoch,
         )
-        # One broker per attempt: the next one is asked after the back-off.
+        # One broker per attempt: the next one has its turn after the back-off.
         broker = self._brokers.candidates()[0]
-        answer = await broker.request(request)
-        assert isinstance(answer, InitProducerIdResponse)
-        error = from_code(answer.error_code, broker=broker.node_id)
+        response = await broker.request(request)
+        assert isinstance(response, InitProducerIdResponse)
+        error = from_code(response.error_code, broker=broker.node_id)
         if error is not None:
             raise error
-        return ProducerIdentity(answer.producer_id, answer.producer_epoch)
+        return ProducerIdentity(response.producer_id, response.producer_epoch)

@@ -11,14 +11,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from ottla.client.produce.topics import Append
 from ottla.hooks import Hooks, ProducerInterceptor, ProducerRecord, overrides, raise_outside
 from ottla.serde.calls import Serialize
 from ottla.wire.records import BufferFull, BufferRetired, Delivery
 
 _logger = logging.getLogger("ottla.client.produce.producer")
-
-Append = Callable[..., Delivery]
-"""(key, value, headers, partition, timestamp) -> receipt; the key and the value are bytes."""
 
 
 class RefusingAppends(dict[str, Append]):
@@ -50,9 +48,9 @@ class RecordPath:
         interceptors: Sequence[ProducerInterceptor],
         hooks: Hooks,
         find: Callable[[str], Append],
-        tell: Callable[[], None],
+        notify: Callable[[], None],
     ) -> None:
-        """`find(topic)` gives the append of a topic; `tell` is called after it."""
+        """`find(topic)` gives the append of a topic; `notify` is called after it."""
         self._key = key_serializer
         self._value = value_serializer
         self._senders = [each for each in interceptors if overrides(each, ProducerInterceptor, "on_send")]
@@ -64,7 +62,7 @@ class RecordPath:
         ]
         self._on_record_buffered = hooks.on_record_buffered
         self._find = find
-        self._tell = tell
+        self._notify = notify
 
     @property
     def is_needed(self) -> bool:
@@ -73,7 +71,7 @@ class RecordPath:
 
     @property
     def needs_rows(self) -> bool:
-        """Whether a table has to go row by row: somebody wants each record and does not take whole tables."""
+        """Whether a table has to go row by row: an interceptor takes records and not whole tables."""
         return any(each not in self._tables for each in self._senders) or bool(self._receivers)
 
     def produce(
@@ -109,18 +107,18 @@ class RecordPath:
     ) -> Delivery:
         """A record that is serialized already."""
         try:
-            delivery = self._place(topic, key, value, headers or None, partition, timestamp)
+            delivery = self._append(topic, key, value, headers or None, partition, timestamp)
         except BufferFull as full:
             again = partial(self.append, topic, key, value, headers, partition, timestamp)
             raise NoRoom(full, again) from None
-        self._tell()
+        self._notify()
         if self._on_record_buffered is not None:
             self._on_record_buffered(delivery)
         if self._receivers:
             delivery.add_done_callback(self._acknowledged)
         return delivery
 
-    def _place(self, topic: str, *record: Any) -> Delivery:
+    def _append(self, topic: str, *record: Any) -> Delivery:
         while True:
             try:
                 return self._find(topic)(*record)

@@ -37,8 +37,8 @@ class ProduceSettings:
     backoff: Backoff
 
     @property
-    def max_held(self) -> float:
-        """How long records wait for a topic to be known: to ask for it is a call, however it is begun."""
+    def max_unknown(self) -> float:
+        """How long records wait for a topic to be known: that is a call to the cluster, however it is begun."""
         return min(self.api_timeout, self.delivery_timeout)
 
     @classmethod

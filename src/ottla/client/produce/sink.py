@@ -1,14 +1,13 @@
-"""Sink: the outbox for one broker. It builds produce requests from the RecBufs that are ready, and reads the answers.
+"""Sink: the produce requests to one broker. It builds them from the RecBufs that are ready, and handles responses.
 
 Draining is one synchronous step: the producer id, the sequence numbers and the request are taken in the same moment,
 so that nothing can change in between. What has to be waited for (a connection, an id, the compression of a large
 batch) is begun, and draining goes on when it is there. There is no permanent task.
 
-Requests are answered in the order in which they were sent, and their answers are handled in that order: a later one
-waits for those before it.
+Responses are handled in the order of their requests: a later one waits for those before it.
 
-Invariants: a RecBuf is in `_ready` only of its own sink; a batch is in at most one request; and whatever becomes of a
-request, each of its batches is delivered, failed or queued again.
+Invariants: a RecBuf is in `_ready` only of its leader's sink; a batch is in at most one request; and whatever becomes
+of a request, each of its batches is delivered, failed or queued again.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from ottla.client.connections.connection import BrokerConnection
 from ottla.client.connections.purposes import Purpose
 from ottla.client.metadata import BrokerView, Metadata
 from ottla.client.partitioners import LeaderLatency
-from ottla.client.produce.answers import Verdict, error_in, given_up_error, judge
 from ottla.client.produce.batch import ProducerBatch
-from ottla.client.produce.outcomes import Outcomes
+from ottla.client.produce.completions import Completions
 from ottla.client.produce.producer_id import ProducerIds
 from ottla.client.produce.recbuf import EpochEnd, RecBuf
-from ottla.client.produce.schedule import DrainSchedule
+from ottla.client.produce.responses import Action, action_after, error_in
 from ottla.client.produce.settings import ProduceSettings
+from ottla.client.produce.wakeups import Wakeups
 from ottla.client.tasks import Tasks
 from ottla.errors import (
     BrokerError,
@@ -52,20 +51,20 @@ _LARGE: Final = 32 * 1024
 """Compressing more than this takes longer than handing it to a thread."""
 _MOST_AHEAD: Final = 1024 * 1024
 """Bytes that wait for the socket, from which on nothing more is sent without acknowledgements."""
-_ABOUT: Final = 0.2
+_JITTER: Final = 0.2
 """The share of a back-off by which it may be shorter or longer, so that others end with it (KIP-580 has as much)."""
 
 _EPOCH_ENDS: Final = {
-    Verdict.REFUTED: EpochEnd.REFUTED,
-    Verdict.NEW_EPOCH: EpochEnd.UNTOLD,
-    Verdict.NEW_ID: EpochEnd.UNTOLD,
+    Action.RETRY_NOT_STORED: EpochEnd.NOT_STORED,
+    Action.RETRY_NEW_EPOCH: EpochEnd.FORGOTTEN,
+    Action.RETRY_NEW_ID: EpochEnd.FORGOTTEN,
 }
 
 _Sent = tuple[RecBuf, ProducerBatch]
 
 
-@dataclass(slots=True)
-class SinkParts:
+@dataclass(frozen=True, slots=True)
+class SinkContext:
     """What all sinks of a client share."""
 
     settings: ProduceSettings
@@ -74,49 +73,50 @@ class SinkParts:
     metadata: Metadata
     tasks: Tasks
     ids: ProducerIds
-    schedule: DrainSchedule
-    outcomes: Outcomes
+    wakeups: Wakeups
+    completions: Completions
     latency: LeaderLatency
 
 
 @dataclass(slots=True, eq=False)
-class _Request:
-    """A request that is under way: the batches by what the answer calls their partitions."""
+class _PendingRequest:
+    """A request without a response: its batches, by what the response will call their partitions."""
 
-    version: int = 0
+    version: int
     batches: dict[tuple[str | Uuid, int], _Sent] = field(default_factory=dict)
-    answer: asyncio.Future[Message] | None = None
+    response: asyncio.Future[Message] | None = None
 
 
 class Sink:
     """The produce requests to one broker."""
 
-    def __init__(self, node_id: int, parts: SinkParts) -> None:
+    def __init__(self, node_id: int, context: SinkContext) -> None:
         self.node_id = node_id
-        self._parts = parts
-        self._settings = parts.settings
-        self._clock = parts.runtime.clock
-        # In the order in which they are served: whoever got a place in a request goes to the end.
+        self._context = context
+        self._settings = context.settings
+        self._clock = context.runtime.clock
+        # In the order in which they are served: a RecBuf of which a batch went into a request goes to the end.
         self._ready: dict[RecBuf, None] = {}
-        self._requests: deque[_Request] = deque()
+        self._pending: deque[_PendingRequest] = deque()
         self._connection: BrokerConnection | None = None
         self._is_connecting = False
         self._is_draining = False
         self._failures = 0
-        self._phase = parts.runtime.random.uniform(0.0, 1.0)
+        self._phase = context.runtime.random.uniform(0.0, 1.0)
         self._pause: Timer | None = None
         self._is_closed = False
 
     @property
     def in_flight(self) -> int:
-        return len(self._requests)
+        return len(self._pending)
 
     def add(self, recbuf: RecBuf) -> None:
-        """It has something to send; drained soon, with everything else that comes until then."""
+        """It has something to send: drained soon, with everything else that comes until then."""
         self._ready[recbuf] = None
         self.drain_soon()
 
     def remove(self, recbuf: RecBuf) -> None:
+        """This broker leads it no more."""
         self._ready.pop(recbuf, None)
 
     def drain_soon(self) -> None:
@@ -125,7 +125,7 @@ class Sink:
             asyncio.get_running_loop().call_soon(self._drain)
 
     def close(self) -> None:
-        """Sends nothing any more; what is under way is forgotten."""
+        """Sends nothing any more; responses to pending requests are ignored."""
         self._is_closed = True
         self._ready.clear()
         if self._pause is not None:
@@ -139,7 +139,7 @@ class Sink:
             connection = self._usable_connection()
             now = self._clock.monotonic()
             sendable = connection is not None and self.in_flight < self._settings.max_in_flight
-            self._parts.latency.on_ready(self.node_id, now, sendable=sendable)
+            self._context.latency.on_ready(self.node_id, now, sendable=sendable)
             if connection is None or not sendable:
                 return
             request = self._take(now)
@@ -153,28 +153,28 @@ class Sink:
         if connection is None or connection.is_closed:
             if self._pause is None and not self._is_connecting:
                 self._is_connecting = True
-                self._parts.tasks.spawn(self._connect(), f"connect the sink of broker {self.node_id}")
+                self._context.tasks.spawn(self._connect(), f"connect the sink of broker {self.node_id}")
             return None
         if connection.paused_until and (pause := connection.paused_until - self._clock.monotonic()) > 0:
             self._wait(pause)
             return None
         if self._settings.acks == 0 and connection.pending_bytes >= _MOST_AHEAD:
-            # No answer holds it back, and what it has taken counts as delivered.
+            # No response holds it back, and what it has taken counts as delivered.
             connection.when_drained(self.drain_soon)
             return None
         return connection
 
     async def _connect(self) -> None:
         try:
-            broker = self._parts.brokers.get(self.node_id)
+            broker = self._context.brokers.get(self.node_id)
             self._connection = await broker.connection(Purpose.PRODUCE)
             self._failures = 0
         except ClientClosedError:
             return
         except KafkaError as error:
-            # Nothing was sent: the records wait, for this broker or for whoever leads instead of it.
+            # Nothing was sent: the records wait, for this broker or for another leader.
             _logger.info("nothing can be produced to broker %d yet: %s", self.node_id, error)
-            self._parts.metadata.refresh_now(f"broker {self.node_id} cannot be reached for producing")
+            self._context.metadata.refresh_now(f"broker {self.node_id} cannot be reached for producing")
             for recbuf in self._ready:
                 recbuf.blocked_by(error)
             self._wait(self._settings.backoff.delay(self._failures))
@@ -194,27 +194,33 @@ class Sink:
     def _take(self, now: float) -> list[_Sent]:
         """One batch each of the partitions that are ready, in turn, as many as a request may hold."""
         taken: list[_Sent] = []
-        nameless: list[RecBuf] = []
+        without_id: list[RecBuf] = []
         room = self._settings.max_request_size
-        schedule, ids, ready = self._parts.schedule, self._parts.ids, self._ready
+        wakeups, ids, ready = self._context.wakeups, self._context.ids, self._ready
         for recbuf in list(ready):
-            batch = recbuf.next_batch(now, schedule.slack)
-            if batch is None or not self._is_packed(recbuf, batch):
+            batch = recbuf.next_batch(now, wakeups.slack)
+            if batch is None:
                 del ready[recbuf]
                 # It may be ready later: with a time it has an alarm, and an event brings it back.
-                if batch is None and (when := recbuf.ready_at()) is not None and when > now:
-                    schedule.remind(recbuf, when)
+                if (when := recbuf.ready_at()) is not None and when > now:
+                    wakeups.remind(recbuf, when)
+                continue
+            # A thread compresses a large batch first; then the RecBuf is ready again.
+            if self._settings.codec and not batch.is_compressed and batch.encoded.raw_size >= _LARGE:
+                del ready[recbuf]
+                recbuf.is_compressing = True
+                name = f"compress {recbuf.topic}-{recbuf.partition}"
+                self._context.tasks.spawn(self._compress(recbuf, batch), name)
                 continue
             if taken and batch.encoded.size > room:
                 break
             del ready[recbuf]
-            if not recbuf.identify(batch, ids.current):
+            # Before a hook hears of it, which may abort all that is not sent.
+            if not recbuf.send(batch, ids.current, self.node_id, now):
                 # Others may have their ids: it waits behind them until one has come.
                 ids.want(recbuf.retired_id)
-                nameless.append(recbuf)
+                without_id.append(recbuf)
                 continue
-            # First: a hook that is told of it may abort all that is not sent.
-            recbuf.sent(batch, self.node_id, now)
             self._seal(batch, now)
             room -= batch.encoded.size
             taken.append((recbuf, batch))
@@ -222,32 +228,23 @@ class Sink:
                 if when <= now:
                     ready[recbuf] = None
                 else:
-                    schedule.remind(recbuf, when)
-        ready.update(dict.fromkeys(nameless))
+                    wakeups.remind(recbuf, when)
+        ready.update(dict.fromkeys(without_id))
         return taken
 
-    def _is_packed(self, recbuf: RecBuf, batch: ProducerBatch) -> bool:
-        """Whether the batch may be sealed here and now; a large one is compressed by a thread first."""
-        settings = self._settings
-        if batch.is_packed or settings.codec == 0 or batch.encoded.raw_size < _LARGE:
-            return True
-        recbuf.is_packing = True
-        self._parts.tasks.spawn(self._pack(recbuf, batch), f"compress {recbuf.topic}-{recbuf.partition}")
-        return False
-
-    async def _pack(self, recbuf: RecBuf, batch: ProducerBatch) -> None:
+    async def _compress(self, recbuf: RecBuf, batch: ProducerBatch) -> None:
         settings = self._settings
         try:
-            await self._parts.runtime.run(seal, batch.encoded, settings.codec, settings.codec_level)
-            batch.is_packed = True
+            await self._context.runtime.run(seal, batch.encoded, settings.codec, settings.codec_level)
+            batch.is_compressed = True
         except Exception as error:
             _logger.exception("a batch to %s-%d could not be compressed", recbuf.topic, recbuf.partition)
             if not batch.is_done:
                 recbuf.give_up(batch)
-                self._parts.outcomes.failed(batch, error)
+                self._context.completions.failed(batch, error)
         finally:
-            recbuf.is_packing = False
-        self._parts.schedule.consider(recbuf)
+            recbuf.is_compressing = False
+        self._context.wakeups.consider(recbuf)
 
     def _seal(self, batch: ProducerBatch, now: float) -> None:
         settings, encoded = self._settings, batch.encoded
@@ -257,7 +254,7 @@ class Sink:
         seal(encoded, settings.codec, settings.codec_level)
         if batch.sealed_at is None:
             batch.sealed_at = now
-            self._parts.outcomes.sealed(batch)
+            self._context.completions.sealed(batch)
 
     # Sending
 
@@ -265,23 +262,28 @@ class Sink:
         try:
             message, request = self._message(connection, taken)
         except KafkaError as error:
-            # This broker does not speak our Produce at all: nothing was sent.
+            # This broker has no version of Produce that we have: nothing was sent.
             self._refuse_all(taken, error)
             return
         if self._settings.acks == 0:
-            self._tell(connection, message, request)
+            self._send_oneway(connection, message, request)
             return
-        self._requests.append(request)
-        request.answer = connection.send(message, request.version)
-        request.answer.add_done_callback(self._on_answer)
-        self._parts.outcomes.written(taken)
+        self._pending.append(request)
+        request.response = connection.send(message, request.version)
+        request.response.add_done_callback(self._on_response)
+        self._context.completions.written(taken)
 
-    def _message(self, connection: BrokerConnection, taken: list[_Sent]) -> tuple[ProduceRequest, _Request]:
+    def _message(
+        self, connection: BrokerConnection, taken: list[_Sent]
+    ) -> tuple[ProduceRequest, _PendingRequest]:
         version = connection.version(ProduceRequest)
-        if version >= _TOPIC_IDS_SINCE and any(recbuf.topic_id == ZERO_UUID for recbuf, _ in taken):
-            version = connection.version(ProduceRequest, _TOPIC_IDS_SINCE - 1)
+        if version >= _TOPIC_IDS_SINCE:
+            for recbuf, _ in taken:
+                if recbuf.topic_id == ZERO_UUID:
+                    version = connection.version(ProduceRequest, _TOPIC_IDS_SINCE - 1)
+                    break
         by_id = version >= _TOPIC_IDS_SINCE
-        request = _Request(version)
+        request = _PendingRequest(version)
         topics: dict[tuple[str, Uuid], ProduceRequest.TopicProduceData] = {}
         for recbuf, batch in taken:
             key = (recbuf.topic, recbuf.topic_id)
@@ -300,7 +302,9 @@ class Sink:
         )
         return message, request
 
-    def _tell(self, connection: BrokerConnection, message: ProduceRequest, request: _Request) -> None:
+    def _send_oneway(
+        self, connection: BrokerConnection, message: ProduceRequest, request: _PendingRequest
+    ) -> None:
         """Without acknowledgements a batch is delivered when it is handed over."""
         try:
             connection.send_oneway(message, request.version)
@@ -308,62 +312,63 @@ class Sink:
             self._not_sent(request, error)
             return
         now = self._clock.monotonic()
-        self._parts.outcomes.written(request.batches.values())
+        self._context.completions.written(request.batches.values())
         for recbuf, batch in request.batches.values():
             self._delivered(recbuf, batch, -1, -1, now)
-        self._parts.outcomes.space_freed()
+        self._context.completions.space_freed()
 
-    # Answers
+    # Responses
 
-    def _on_answer(self, _: asyncio.Future[Message]) -> None:
-        while self._requests and (answer := self._requests[0].answer) is not None and answer.done():
-            request = self._requests.popleft()
-            error = answer.exception() if not answer.cancelled() else ClientClosedError()
+    def _on_response(self, _: asyncio.Future[Message]) -> None:
+        while self._pending and (response := self._pending[0].response) is not None and response.done():
+            request = self._pending.popleft()
+            error = response.exception() if not response.cancelled() else ClientClosedError()
             if self._is_closed:
                 continue
             if error is None:
-                self._handle(request, answer.result())
+                self._handle(request, response.result())
             elif isinstance(error, ConnectionFailedError):
                 self._not_sent(request, error)
             elif isinstance(error, ProtocolError) and not isinstance(error, BrokerError):
                 self._refuse_all(list(request.batches.values()), error)
             else:
                 self._lost(request, error)
-        self.drain_soon()
+        if self._ready:
+            self.drain_soon()
 
     def _refuse_all(self, sent: list[_Sent], error: BaseException) -> None:
         for recbuf, batch in sent:
-            if recbuf.answered(batch):
+            if recbuf.request_done(batch):
                 self._fail(recbuf, batch, error)
-            self._parts.schedule.consider(recbuf)
+            self._context.wakeups.consider(recbuf)
 
-    def _not_sent(self, request: _Request, error: BaseException) -> None:
+    def _not_sent(self, request: _PendingRequest, error: BaseException) -> None:
         for recbuf, batch in request.batches.values():
             batch.attempts -= 1
-            if recbuf.answered(batch):
-                self._retry(recbuf, batch, error, unsure=False, at_once=True)
-            self._parts.schedule.consider(recbuf)
+            if recbuf.request_done(batch):
+                self._retry(recbuf, batch, error, ambiguous=False, at_once=True)
+            self._context.wakeups.consider(recbuf)
 
-    def _lost(self, request: _Request, error: BaseException) -> None:
-        """No answer: each batch may be stored, or not."""
-        self._parts.metadata.refresh_now(f"a produce request to broker {self.node_id} had no answer")
+    def _lost(self, request: _PendingRequest, error: BaseException) -> None:
+        """No response: each batch may be stored, or not."""
+        self._context.metadata.refresh_now(f"a produce request to broker {self.node_id} had no response")
         for recbuf, batch in request.batches.values():
-            if recbuf.answered(batch):
-                self._retry(recbuf, batch, error, unsure=True)
-            self._parts.schedule.consider(recbuf)
+            if recbuf.request_done(batch):
+                self._retry(recbuf, batch, error, ambiguous=True)
+            self._context.wakeups.consider(recbuf)
 
-    def _handle(self, request: _Request, answer: Message) -> None:
-        assert isinstance(answer, ProduceResponse)
+    def _handle(self, request: _PendingRequest, response: Message) -> None:
+        assert isinstance(response, ProduceResponse)
         by_id = request.version >= _TOPIC_IDS_SINCE
         left = request.batches
         now = self._clock.monotonic()
-        for topic in answer.responses:
+        for topic in response.responses:
             name: str | Uuid = topic.topic_id if by_id else topic.name
             for partition in topic.partition_responses:
                 sent = left.pop((name, partition.index), None)
                 if sent is None:
                     _logger.error(
-                        "broker %d answered for %s-%s, which was not asked",
+                        "broker %d answered for %s-%s, which was not in the request",
                         self.node_id,
                         name,
                         partition.index,
@@ -371,8 +376,9 @@ class Sink:
                 elif partition.error_code == 0:
                     self._delivered(*sent, partition.base_offset, partition.log_append_time_ms, now)
                 else:
-                    self._handle_error(*sent, partition, answer.node_endpoints, now)
-        self._parts.outcomes.space_freed()
+                    self._handle_error(*sent, partition, response.node_endpoints, now)
+        if self._context.completions.space_waiters:
+            self._context.completions.space_freed()
         if left:
             # What a broker leaves out may be stored all the same.
             _logger.error("broker %d left %d partitions of a produce request out", self.node_id, len(left))
@@ -382,55 +388,57 @@ class Sink:
         self, recbuf: RecBuf, batch: ProducerBatch, base_offset: int, log_append_time: int, now: float
     ) -> None:
         if recbuf.delivered(batch):
-            self._parts.outcomes.delivered(batch, base_offset, log_append_time, now)
-        self._parts.schedule.consider(recbuf)
+            self._context.completions.delivered(batch, base_offset, log_append_time, now)
+        if recbuf.batches or recbuf.buffer.records:
+            self._context.wakeups.consider(recbuf)
 
     def _handle_error(
         self,
         recbuf: RecBuf,
         batch: ProducerBatch,
-        answer: ProduceResponse.PartitionProduceResponse,
+        response: ProduceResponse.PartitionProduceResponse,
         endpoints: list[ProduceResponse.NodeEndpoint],
         now: float,
     ) -> None:
-        error = error_in(answer, recbuf.topic, self.node_id)
+        error = error_in(response, recbuf.topic, self.node_id)
         assert error is not None
-        verdict = judge(
+        action = action_after(
             error,
             idempotent=self._settings.is_idempotent,
             first=recbuf.is_first(batch),
-            unsure=batch.is_unsure,
-            appended=answer.base_offset >= 0,
+            ambiguous=batch.is_ambiguous,
+            appended=response.base_offset >= 0,
             records=batch.encoded.count,
         )
-        if verdict is Verdict.DELIVERED:
-            self._delivered(recbuf, batch, -1, answer.log_append_time_ms, now)
+        if action is Action.COMPLETE:
+            self._delivered(recbuf, batch, -1, response.log_append_time_ms, now)
             return
-        if recbuf.answered(batch):
-            self._carry_out(verdict, recbuf, batch, error)
-            self._heed_leader(recbuf, error, answer, endpoints)
-        self._parts.schedule.consider(recbuf)
+        if recbuf.request_done(batch):
+            self._carry_out(action, recbuf, batch, error)
+            self._adopt_leader_hint(recbuf, error, response, endpoints)
+        self._context.wakeups.consider(recbuf)
 
-    def _carry_out(self, verdict: Verdict, recbuf: RecBuf, batch: ProducerBatch, error: BrokerError) -> None:
-        _logger.debug("%s-%d: %s after %s", recbuf.topic, recbuf.partition, verdict.name, error)
-        if verdict is Verdict.SPLIT:
+    def _carry_out(self, action: Action, recbuf: RecBuf, batch: ProducerBatch, error: BrokerError) -> None:
+        _logger.debug("%s-%d: %s after %s", recbuf.topic, recbuf.partition, action.name, error)
+        if action is Action.SPLIT:
             batch.last_error = error
             recbuf.split(batch)
-        elif verdict in (Verdict.FAIL, Verdict.FAIL_UNSURE):
-            if verdict is Verdict.FAIL_UNSURE:
-                recbuf.doubt(batch)
+        elif action in (Action.FAIL, Action.FAIL_AMBIGUOUS):
+            if action is Action.FAIL_AMBIGUOUS:
+                recbuf.mark_ambiguous(batch)
             self._fail(recbuf, batch, error)
-        elif verdict is Verdict.RETRY_BEHIND:
-            self._retry(recbuf, batch, error, unsure=False, at_once=True)
+        elif action is Action.RETRY_BEHIND:
+            self._retry(recbuf, batch, error, ambiguous=False, at_once=True)
         else:
-            is_expected = verdict is Verdict.REFUTED and recbuf.has_gap
-            if verdict in _EPOCH_ENDS:
+            is_expected = action is Action.RETRY_NOT_STORED and recbuf.has_gap
+            if action in _EPOCH_ENDS:
                 level = logging.DEBUG if is_expected else logging.WARNING
                 words = "%s-%d begins a new producer epoch after %s"
                 _logger.log(level, words, recbuf.topic, recbuf.partition, error)
-                recbuf.end_epoch(_EPOCH_ENDS[verdict], new_id=verdict is Verdict.NEW_ID)
+                recbuf.end_epoch(_EPOCH_ENDS[action], new_id=action is Action.RETRY_NEW_ID)
             # Behind a batch that was given up this is no sign of trouble: nothing is gained by waiting.
-            self._retry(recbuf, batch, error, unsure=verdict is Verdict.RETRY_UNSURE, at_once=is_expected)
+            ambiguous = action is Action.RETRY_AMBIGUOUS
+            self._retry(recbuf, batch, error, ambiguous=ambiguous, at_once=is_expected)
 
     def _retry(
         self,
@@ -438,11 +446,11 @@ class Sink:
         batch: ProducerBatch,
         error: BaseException,
         *,
-        unsure: bool,
+        ambiguous: bool,
         at_once: bool = False,
     ) -> None:
-        if unsure:
-            recbuf.doubt(batch)
+        if ambiguous:
+            recbuf.mark_ambiguous(batch)
         if batch.attempts > self._settings.retries and recbuf.may_fail(batch):
             self._fail(recbuf, batch, error)
             return
@@ -457,26 +465,28 @@ class Sink:
         back_off = self._settings.backoff.mean(failures)
         if back_off == 0:
             return now
-        step = 2 * _ABOUT * back_off
-        earliest = now + (1 - _ABOUT) * back_off
+        step = 2 * _JITTER * back_off
+        earliest = now + (1 - _JITTER) * back_off
         return (ceil(earliest / step - self._phase) + self._phase) * step
 
     def _fail(self, recbuf: RecBuf, batch: ProducerBatch, error: BaseException) -> None:
         recbuf.give_up(batch)
-        self._parts.outcomes.failed(batch, given_up_error(batch, error))
+        self._context.completions.failed(batch, batch.final_error(error))
 
-    def _heed_leader(
+    def _adopt_leader_hint(
         self,
         recbuf: RecBuf,
         error: BrokerError,
-        answer: ProduceResponse.PartitionProduceResponse,
+        response: ProduceResponse.PartitionProduceResponse,
         endpoints: list[ProduceResponse.NodeEndpoint],
     ) -> None:
-        """Who leads instead, if the answer says so (KIP-951); else metadata has to."""
-        leader = answer.current_leader
+        """The new leader, if the response names it (KIP-951); else metadata has to."""
+        leader = response.current_leader
         if leader is not None and leader.leader_id >= 0 and leader.leader_id != self.node_id:
             brokers = [BrokerView(each.node_id, each.host, each.port, each.rack) for each in endpoints]
             topic: str | Uuid = recbuf.topic if recbuf.topic_id == ZERO_UUID else recbuf.topic_id
-            self._parts.metadata.hint(topic, recbuf.partition, leader.leader_id, leader.leader_epoch, brokers)
+            self._context.metadata.hint(
+                topic, recbuf.partition, leader.leader_id, leader.leader_epoch, brokers
+            )
         elif error.refresh_retriable:
-            self._parts.metadata.refresh_now(f"{recbuf.topic}-{recbuf.partition}: {error.name}")
+            self._context.metadata.refresh_now(f"{recbuf.topic}-{recbuf.partition}: {error.name}")

@@ -1,12 +1,13 @@
 """What a program may hand over as a table: one that exports Arrow, or several that come one after the other.
 
-Who made it does not matter (pyarrow, polars, pandas, duckdb), and nothing here copies rows, except where somebody
-needs records, or columns that pyarrow can change. What is no table is refused by name, with what to do instead.
+Which library made it does not matter (pyarrow, polars, pandas, duckdb), and nothing here copies rows, except where an
+interceptor needs records, or pyarrow has to change columns. What is no table is refused by name, with what to do
+instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ottla import _extras
@@ -98,6 +99,31 @@ def rows_of(table: Any) -> Iterator[ProducerRecord]:
                 partition=row.get("partition"),
                 timestamp=row.get("timestamp"),
             )
+
+
+def with_round_robin_column(table: Any, turns: Callable[[int], Sequence[int]]) -> Any:
+    """A pyarrow.Table with every row's partition; `turns(count)` gives those of the rows that name none.
+
+    Whose turn it is, is the partitioner's (partitioners/base.py, IN_TURN).
+    """
+    arrow = _extras.require("pyarrow", extra="columns", purpose="producing a table round robin")
+    index = table.schema.get_field_index("partition")
+    if index < 0:
+        return table.append_column("partition", _int32_column(arrow, turns(table.num_rows)))
+    named = table.column(index).cast(arrow.int32()).combine_chunks()
+    if named.null_count == 0:
+        return table
+    compute = _extras.require("pyarrow.compute", extra="columns", purpose="producing a table round robin")
+    filled = compute.replace_with_mask(named, named.is_null(), _int32_column(arrow, turns(named.null_count)))
+    return table.set_column(index, "partition", filled)
+
+
+def _int32_column(arrow: Any, partitions: Sequence[int]) -> Any:
+    try:
+        data = arrow.py_buffer(memoryview(partitions))  # type: ignore[arg-type]
+    except TypeError:
+        return arrow.array(partitions, arrow.int32())
+    return arrow.Array.from_buffers(arrow.int32(), len(partitions), [None, data])
 
 
 def check_partitions(table: Any) -> None:

@@ -1,8 +1,8 @@
 # cython: language_level=3, freethreading_compatible=True, auto_pickle=False
-"""Records of a topic that is not known yet: how many partitions it has must be learnt before they can be placed.
+"""Records of a topic that is not known yet: metadata must say how many partitions it has before they can be placed.
 
 They wait here as bytes, in order, counted and charged for like those in buffers. In the end they are all released
-into the buffers of their topic or all fail; who comes later, because a thread was slow to notice, shares that fate.
+into the buffers of their topic or all fail; a record that comes later, from a slow thread, shares that fate.
 
 Invariants: nothing is kept of the arguments that the caller could still change; and records are released in the order
 in which they came, before any that comes later.
@@ -41,7 +41,7 @@ include "record_arguments.pxi"
 # Nothing in it can refer to anything else; and it is accounted for while it dies.
 @cython.final
 @cython.no_gc
-cdef class HeldRecord:
+cdef class WaitingRecord:
     cdef bytes key
     cdef bytes value
     cdef bytes headers
@@ -66,7 +66,7 @@ cdef class HeldRecord:
 
 
 @cython.final
-cdef class HeldRecords:
+cdef class UnknownTopicBuffer:
     """The records that wait for one topic to become known."""
 
     cdef readonly str topic
@@ -74,9 +74,9 @@ cdef class HeldRecords:
     cdef Outcome outcome
     cdef object lock
     cdef list waiting
-    cdef int64_t held_bytes
+    cdef int64_t waiting_bytes
     cdef double first_at
-    # What became of them, and becomes of those who come later.
+    # What became of them, and becomes of those that come later.
     cdef TopicAppender appender
     cdef object error
     cdef bint is_retired
@@ -90,13 +90,13 @@ cdef class HeldRecords:
 
     @property
     def records(self):
-        """How many records are held."""
+        """How many records wait."""
         return len(self.waiting)
 
     @property
     def bytes(self):
         """How many bytes they were charged for."""
-        return self.held_bytes
+        return self.waiting_bytes
 
     @property
     def opened_at(self):
@@ -104,7 +104,7 @@ cdef class HeldRecords:
         return self.first_at if self.waiting else None
 
     def append(self, key, value, headers=None, partition=None, timestamp=None):
-        """Holds one record and gives its receipt; the arguments and errors are those of `TopicAppender.append`."""
+        """Keeps one record and gives its receipt; the arguments and errors are those of `TopicAppender.append`."""
         cdef arguments taken
         begin_arguments(&taken)
         try:
@@ -115,26 +115,26 @@ cdef class HeldRecords:
                 if self.error is not None:
                     return failed_delivery(self.topic, -1, taken.one.timestamp, self.error)
                 if self.is_retired:
-                    raise BufferRetired(f"what holds the records for {self.topic} was let go")
-                return self.hold(&taken.one, key, value, partition)
+                    raise BufferRetired(f"what keeps the records for {self.topic} was let go")
+                return self.keep(&taken.one, key, value, partition)
         finally:
             release_arguments(&taken)
 
-    cdef Delivery hold(self, record *one, object key, object value, object partition):
-        cdef HeldRecord held = HeldRecord.__new__(HeldRecord)
+    cdef Delivery keep(self, record *one, object key, object value, object partition):
+        cdef WaitingRecord kept = WaitingRecord.__new__(WaitingRecord)
         cdef int32_t index = <int32_t> len(self.waiting)
-        held.partition = named_partition(partition)
-        held.key = copied(key, one.key)
-        held.value = copied(value, one.value)
-        held.headers = PyBytes_FromStringAndSize(<const char *> one.headers.data, one.headers.length)
-        held.timestamp = one.timestamp
+        kept.partition = named_partition(partition)
+        kept.key = copied(key, one.key)
+        kept.value = copied(value, one.value)
+        kept.headers = PyBytes_FromStringAndSize(<const char *> one.headers.data, one.headers.length)
+        kept.timestamp = one.timestamp
         if index == 0:
             self.first_at = monotonic_now(self.settings)
-        self.charge(held, one)
-        self.waiting.append(held)
+        self.charge(kept, one)
+        self.waiting.append(kept)
         return new_delivery(self.outcome, index, one.timestamp)
 
-    cdef int charge(self, HeldRecord held, record *one) except -1:
+    cdef int charge(self, WaitingRecord kept, record *one) except -1:
         cdef Budget budget = self.settings.budget
         cdef int64_t size = size_alone(one)
         check_open(self.settings)
@@ -146,9 +146,9 @@ cdef class HeldRecords:
         if not budget.charge(size):
             budget.refund_records(1)
             raise bytes_full(budget, size, f"a record to {self.topic}")
-        held.budget = budget
-        held.charged = size
-        self.held_bytes += size
+        kept.budget = budget
+        kept.charged = size
+        self.waiting_bytes += size
         return 0
 
     def release(self, TopicAppender appender not None):
@@ -163,21 +163,21 @@ cdef class HeldRecords:
         cdef Outcome outcome = self.outcome
         with self.lock:
             self.check_waiting()
-            for held in self.waiting:
-                bound.append(self.moved(<HeldRecord> held, appender))
+            for kept in self.waiting:
+                bound.append(self.moved(<WaitingRecord> kept, appender))
             self.appender = appender
             self.forget()
-            # Before anybody is told: a callback may wait for others to be done.
+            # Before a callback runs, which may wait for others to be done.
             failed, first = failures(bound)
             outcome.move_to(bound)
         if outcome.urgent:
-            self.urge(bound)
+            self.unlinger(bound)
         return failed, first
 
     def fail(self, error):
         """None of them is delivered; how many that are."""
         cdef list callbacks
-        cdef HeldRecord held
+        cdef WaitingRecord kept
         cdef Py_ssize_t count
         cdef Outcome outcome = self.outcome
         if not isinstance(error, BaseException):
@@ -185,8 +185,8 @@ cdef class HeldRecords:
         with self.lock:
             self.check_waiting()
             count = len(self.waiting)
-            for held in self.waiting:
-                held.settle()
+            for kept in self.waiting:
+                kept.settle()
             self.error = error
             self.forget()
             callbacks = outcome.conclude(-1, -1, error)
@@ -195,52 +195,52 @@ cdef class HeldRecords:
 
     cdef int check_waiting(self) except -1:
         if self.appender is not None or self.error is not None:
-            raise RuntimeError(f"the records held for {self.topic} have been released or have failed before")
+            raise RuntimeError(f"the records waiting for {self.topic} have been released or have failed before")
         return 0
 
     cdef int forget(self) except -1:
         self.waiting = []
-        self.held_bytes = 0
+        self.waiting_bytes = 0
         # From here on it is the receipts'. It has receipts itself, which the collector does not see, and they lead
         # to the client: kept here, it would keep the client and all of this.
         self.outcome = None
         return 0
 
     def retire(self):
-        """Holds no more records, unless some are held: False. Who comes with one finds that out (BufferRetired)."""
+        """Takes no more records, unless some wait: False. An append gets BufferRetired from then on."""
         with self.lock:
             if self.waiting:
                 return False
             self.is_retired = True
         return True
 
-    cdef Delivery moved(self, HeldRecord held, TopicAppender appender):
+    cdef Delivery moved(self, WaitingRecord kept, TopicAppender appender):
         cdef record one
         cdef Delivery delivery
-        one.key = as_bytes_t(held.key)
-        one.value = as_bytes_t(held.value)
-        one.headers = as_bytes_t(held.headers)
-        one.timestamp = held.timestamp
+        one.key = as_bytes_t(kept.key)
+        one.value = as_bytes_t(kept.value)
+        one.headers = as_bytes_t(kept.headers)
+        one.timestamp = kept.timestamp
         try:
             delivery = appender.place(
-                &one, held.key, held.value, None if held.partition < 0 else held.partition, MOVED
+                &one, kept.key, kept.value, None if kept.partition < 0 else kept.partition, MOVED
             )
-            # Not before it has been charged for again: in between, somebody else could have taken the room.
-            held.uncharge()
+            # Not before it has been charged for again: in between, another append could have taken the room.
+            kept.uncharge()
             return delivery
         except BaseException as error:
             # Whatever it is, it must not keep the records behind it from their places, nor this one from its end.
-            held.settle()
-            return failed_delivery(self.topic, -1, held.timestamp, error)
+            kept.settle()
+            return failed_delivery(self.topic, -1, kept.timestamp, error)
 
-    cdef int urge(self, list bound) except -1:
-        """Whoever waited for a held record waits for it in its partition now."""
+    cdef int unlinger(self, list bound) except -1:
+        """A caller that waited for one of them waits for it in its partition now."""
         cdef Delivery delivery
-        urge = self.settings.waiting.how_to_urge()
-        if urge is not None:
+        unlinger = self.settings.waiting.how_to_unlinger()
+        if unlinger is not None:
             for partition in dict.fromkeys([(<Delivery> delivery).partition for delivery in bound]):
                 if partition >= 0:
-                    urge(self.topic, partition)
+                    unlinger(self.topic, partition)
         return 0
 
 

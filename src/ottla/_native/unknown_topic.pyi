@@ -8,7 +8,7 @@ from ottla._native.deliveries import Delivery
 from ottla._native.record_buffer import Headers
 
 @final
-class HeldRecords:
+class UnknownTopicBuffer:
     def __init__(self, accumulator: Accumulator, topic: str) -> None: ...
     @property
     def topic(self) -> str: ...

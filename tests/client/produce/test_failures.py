@@ -1,4 +1,4 @@
-"""Partitions that do not exist are one error, whoever names them; topics that nobody tells of fail in time."""
+"""Partitions that do not exist are one error, whichever call names them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.client.worlds import Body, World
 Run = Callable[[Body], object]
 
 
-def test_whoever_names_a_partition_that_does_not_exist_gets_the_same_error(run: Run) -> None:
+def test_every_call_that_names_a_partition_that_does_not_exist_gets_the_same_error(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(topics={"orders": 3}) as cluster:
             kafka = world.client(cluster)

@@ -9,8 +9,8 @@ import pytest
 
 from ottla._native.accumulator import Accumulator
 from ottla._native.deliveries import Delivery
-from ottla._native.held import HeldRecords
 from ottla._native.record_buffer import BufferFull
+from ottla._native.unknown_topic import UnknownTopicBuffer
 from ottla.client.partitioners import murmur2_partition
 from ottla.errors import NoSuchPartitionError
 from tests.native.accumulator_support import accumulator, sealed
@@ -20,7 +20,7 @@ from tests.native.encode_support import NOW, decoded
 
 def test_records_are_released_in_order_with_all_that_they_have() -> None:
     records = accumulator()
-    held = HeldRecords(records, "orders")
+    held = UnknownTopicBuffer(records, "orders")
     held.append(b"key", b"1", [("h", b"x"), ("n", None)], 2, NOW + 5)
     held.append(None, b"2", None, 2)
     held.append(b"key", None, {}, 2)
@@ -35,7 +35,7 @@ def test_records_are_released_in_order_with_all_that_they_have() -> None:
 
 def test_receipts_lead_to_where_the_records_are_then() -> None:
     records = accumulator(300)
-    held = HeldRecords(records, "orders")
+    held = UnknownTopicBuffer(records, "orders")
     receipts = [held.append(b"key %d" % number, b"v" * 50) for number in range(40)]
     assert {receipt.partition for receipt in receipts} == {-1}
     assert repr(receipts[0]) == "<Delivery to orders: under way>"
@@ -57,7 +57,7 @@ def test_receipts_lead_to_where_the_records_are_then() -> None:
 def test_the_time_of_a_record_is_when_it_was_held() -> None:
     ticks = iter([5, 7, 9])
     records = accumulator(clock=lambda: next(ticks))
-    held = HeldRecords(records, "orders")
+    held = UnknownTopicBuffer(records, "orders")
     receipts = [held.append(None, b"v"), held.append(None, b"v")]
     held.release(appender(records))
     assert [receipt.timestamp for receipt in receipts] == [5, 7]
@@ -65,7 +65,7 @@ def test_the_time_of_a_record_is_when_it_was_held() -> None:
 
 def test_what_the_caller_changes_later_is_not_sent() -> None:
     records = accumulator()
-    held = HeldRecords(records, "orders")
+    held = UnknownTopicBuffer(records, "orders")
     key, value, header = bytearray(b"key"), bytearray(b"value"), bytearray(b"header")
     held.append(key, value, [("h", header)], 0)
     key[:], value[:], header[:] = b"yek", b"eulav", b"redaeh"
@@ -77,7 +77,7 @@ def test_what_the_caller_changes_later_is_not_sent() -> None:
 
 def test_who_asked_about_a_held_record_is_told_in_order() -> None:
     records = accumulator()
-    held = HeldRecords(records, "orders")
+    held = UnknownTopicBuffer(records, "orders")
     first, second = held.append(None, b"1", None, 4), held.append(None, b"2", None, 4)
     told: list[tuple[str, int]] = []
     second.add_done_callback(lambda done: told.append(("a", done.offset)))
@@ -93,7 +93,7 @@ def test_who_asked_about_a_held_record_is_told_in_order() -> None:
 def test_a_held_record_can_be_awaited_before_and_after_its_release() -> None:
     async def main() -> None:
         records = accumulator()
-        held = HeldRecords(records, "orders")
+        held = UnknownTopicBuffer(records, "orders")
         receipts = [held.append(None, b"v", None, 0) for _ in range(2)]
         tasks = [asyncio.ensure_future(wait(receipts[0]))]
         await asyncio.sleep(0)
@@ -113,9 +113,10 @@ def test_a_held_record_can_be_awaited_before_and_after_its_release() -> None:
 def test_who_waits_for_a_held_record_urges_its_topic_and_then_its_partition() -> None:
     urged: list[tuple[str, int]] = []
     records = accumulator(
-        urge=lambda topic, partition: urged.append((topic, partition)), wait=lambda delivery, timeout: None
+        unlinger=lambda topic, partition: urged.append((topic, partition)),
+        wait=lambda delivery, timeout: None,
     )
-    held = HeldRecords(records, "orders")
+    held = UnknownTopicBuffer(records, "orders")
     receipt = held.append(None, b"v", None, 6)
     with pytest.raises(TimeoutError, match="the record for orders was not delivered"):
         receipt.result(0)
@@ -126,8 +127,8 @@ def test_who_waits_for_a_held_record_urges_its_topic_and_then_its_partition() ->
 
 def test_nobody_is_urged_while_nobody_waits() -> None:
     urged: list[int] = []
-    records = accumulator(urge=lambda topic, partition: urged.append(partition))
-    held = HeldRecords(records, "orders")
+    records = accumulator(unlinger=lambda topic, partition: urged.append(partition))
+    held = UnknownTopicBuffer(records, "orders")
     held.append(None, b"v")
     held.release(appender(records))
     assert urged == []
@@ -139,7 +140,7 @@ def test_a_record_that_cannot_be_placed_fails_alone() -> None:
     def partitioner(topic: str, key: bytes | None, value: bytes | None, partitions: int) -> int:
         return int(value or b"0")
 
-    held = HeldRecords(records, "orders")
+    held = UnknownTopicBuffer(records, "orders")
     receipts = [held.append(None, value) for value in (b"1", b"2", b"none", b"1", b"99")]
     named = held.append(None, b"3", None, 10)
     told: list[BaseException | None] = []
@@ -157,7 +158,7 @@ def test_a_record_that_cannot_be_placed_fails_alone() -> None:
 
 def test_giving_up_fails_all_and_gives_back_the_room() -> None:
     records = accumulator()
-    held = HeldRecords(records, "orders")
+    held = UnknownTopicBuffer(records, "orders")
     receipts = [held.append(None, b"v") for _ in range(3)]
     told: list[Delivery] = []
     receipts[1].add_done_callback(told.append)
@@ -170,7 +171,7 @@ def test_giving_up_fails_all_and_gives_back_the_room() -> None:
 
 def test_who_comes_too_late_shares_the_fate_of_the_others() -> None:
     records = accumulator()
-    failed, released = HeldRecords(records, "orders"), HeldRecords(records, "orders")
+    failed, released = UnknownTopicBuffer(records, "orders"), UnknownTopicBuffer(records, "orders")
     error = TimeoutError("the topic is not known")
     failed.fail(error)
     assert failed.append(None, b"v").error is error
@@ -182,9 +183,9 @@ def test_who_comes_too_late_shares_the_fate_of_the_others() -> None:
 
 def test_records_are_released_or_given_up_once() -> None:
     records = accumulator()
-    held = HeldRecords(records, "orders")
+    held = UnknownTopicBuffer(records, "orders")
     held.release(appender(records))
-    with pytest.raises(RuntimeError, match="held for orders have been released or have failed before"):
+    with pytest.raises(RuntimeError, match="waiting for orders have been released or have failed before"):
         held.release(appender(records))
     with pytest.raises(RuntimeError, match="have been released"):
         held.fail(ValueError())
@@ -192,7 +193,7 @@ def test_records_are_released_or_given_up_once() -> None:
 
 def test_held_records_count_against_the_bounds() -> None:
     records = accumulator(500, 1000)
-    held = HeldRecords(records, "orders")
+    held = UnknownTopicBuffer(records, "orders")
     assert until_full(lambda: held.append(None, b"v" * 100)) == 5
     with pytest.raises(BufferFull, match="needed for a record to orders") as full:
         held.append(None, b"v" * 100)
@@ -200,7 +201,7 @@ def test_held_records_count_against_the_bounds() -> None:
     assert (held.records, records.used_records) == (5, 5)
     assert held.bytes == records.used_bytes
     few = accumulator(500, max_records=2)
-    held = HeldRecords(few, "orders")
+    held = UnknownTopicBuffer(few, "orders")
     held.append(None, b"v")
     few.append("others", 0, None, b"v")
     with pytest.raises(BufferFull, match="at most 2 may") as full:
@@ -210,7 +211,7 @@ def test_held_records_count_against_the_bounds() -> None:
 
 def test_there_is_room_for_what_was_held_even_if_there_is_none() -> None:
     records = Accumulator(batch_size=500, max_bytes=1000, max_records=5)
-    held = HeldRecords(records, "orders")
+    held = UnknownTopicBuffer(records, "orders")
     receipts = [held.append(None, b"v" * 100, None, number) for number in range(5)]
     held.release(appender(records))
     assert not any(receipt.done() for receipt in receipts)
@@ -223,7 +224,7 @@ def test_there_is_room_for_what_was_held_even_if_there_is_none() -> None:
 
 def test_what_was_held_is_released_after_the_end_of_appending() -> None:
     records = accumulator()
-    held = HeldRecords(records, "orders")
+    held = UnknownTopicBuffer(records, "orders")
     held.append(None, b"before")
     records.close(ValueError("closed"))
     with pytest.raises(ValueError, match="closed"):
@@ -234,7 +235,7 @@ def test_what_was_held_is_released_after_the_end_of_appending() -> None:
 
 def test_records_that_are_dropped_take_no_room() -> None:
     records = accumulator()
-    held = HeldRecords(records, "orders")
+    held = UnknownTopicBuffer(records, "orders")
     receipt = held.append(None, b"v")
     del held
     assert (records.used_bytes, records.used_records) == (0, 0)
@@ -243,7 +244,7 @@ def test_records_that_are_dropped_take_no_room() -> None:
 
 def test_since_when_records_are_held_is_known() -> None:
     ticks = iter([1.5, 2.5])
-    held = HeldRecords(accumulator(monotonic=lambda: next(ticks)), "orders")
+    held = UnknownTopicBuffer(accumulator(monotonic=lambda: next(ticks)), "orders")
     assert held.opened_at is None
     held.append(None, b"v")
     held.append(None, b"v")
@@ -265,7 +266,7 @@ def test_arguments_are_checked_when_they_are_given(
     arguments: tuple[Any, ...], error: type[Exception], message: str
 ) -> None:
     records = accumulator(max_record_size=1000)
-    held = HeldRecords(records, "orders")
+    held = UnknownTopicBuffer(records, "orders")
     with pytest.raises(error, match=message):
         held.append(*arguments)
     assert (held.records, records.used_records, records.used_bytes) == (0, 0, 0)
