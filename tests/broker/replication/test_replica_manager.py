@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from ottla.broker.cluster.configs import NodeConfigs
+from ottla.broker.configs.node import NodeConfigs
 from ottla.broker.log.volume import Volume
 from ottla.broker.metadata.image import Delta, MetadataImage, PartitionImage, TopicImage
 from ottla.broker.replication.delayed import Purgatory

@@ -1,12 +1,12 @@
 """A broker: the life of a node, and how its parts are put together.
 
 A node starts, stops, fails, pauses; what it serves is in its parts: the replicas (replica_manager.py), the configs
-(configs.py), the image of the cluster, which the link to the controller (controller_channel.py) replays from the
-metadata log, the server and its dispatcher. Handlers get them as a `NodeContext`. `applied` is the one place where a
-change of the image becomes a change of the node.
+(configs/node.py), the image of the cluster, which the link to the controller (controller_channel.py) replays from the
+metadata log, the server and its dispatcher. Each part is made here, from what it needs, and none of them knows the
+node; handlers get the parts as a `NodeContext`. A change of the image becomes a change of the node in `_apply` alone.
 
-A node that cannot go on stops (`fail`): it answers nothing more, its heartbeats end, so the controller fences it and
-others take over. A change of the image that was applied by half is never served.
+A node that cannot go on stops (`fail`): it sends no further response, its heartbeats end, so the controller fences it
+and other replicas take over. A change of the image that was applied by half is never served.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.broker.background import BackgroundTasks, reason, timed
-from ottla.broker.cluster.configs import NodeConfigs
 from ottla.broker.cluster.telemetry import ClusterTelemetry
+from ottla.broker.configs.node import NodeConfigs
 from ottla.broker.coordinator.producer_ids import ProducerIdBlock
 from ottla.broker.handlers import BROKER_APIS
 from ottla.broker.handlers.context import NodeContext
 from ottla.broker.log.volume import Volume
-from ottla.broker.metadata.controller_channel import ControllerChannel
+from ottla.broker.metadata.controller_channel import BrokerIdentity, ControllerChannel, Listener
 from ottla.broker.metadata.image import Delta, MetadataImage
 from ottla.broker.replication.delayed import Purgatory
 from ottla.broker.replication.replica_manager import ReplicaManager
+from ottla.broker.server.background import BackgroundTasks, reason, timed
 from ottla.broker.server.dispatch import Dispatcher
 from ottla.broker.server.faults import Faults
 from ottla.broker.server.fetch_sessions import FetchSessions
@@ -81,7 +81,15 @@ class Node:
         self.image = MetadataImage()
         self.configs = NodeConfigs(options.config or {}, options.id, self.image)
         self.replicas = ReplicaManager(self.id, self.image, self.configs, volume, Purgatory(runtime.clock))
-        self.link = ControllerChannel(self, controller)
+        self.link = ControllerChannel(
+            controller,
+            BrokerIdentity(self.id, cluster_id, self.rack),
+            runtime,
+            self.image,
+            self.configs,
+            on_change=self._apply,
+            fail=self.fail,
+        )
         self.background = BackgroundTasks(f"node {self.id}")
         apis = BROKER_APIS.limited(options.max_versions or {})
         self.context = NodeContext(
@@ -129,7 +137,11 @@ class Node:
         self.dispatcher.pause()
         self.port = await self.server.listen(self.host, self.port)
         self._on_listening(self)
-        await self.link.start()
+        try:
+            await self.link.start(Listener(name=_LISTENER, host=self.host, port=self.port))
+        except ConnectionAbortedError:
+            self.check_alive()  # why it has stopped, where that was its own failure
+            raise
         self._is_ready = True
         if not self._is_paused:
             self.server.resume()
@@ -189,7 +201,7 @@ class Node:
         """How many are open."""
         return len(self.server.connections)
 
-    def applied(self, delta: Delta) -> None:
+    def _apply(self, delta: Delta) -> None:
         """The image has changed: configs and replicas follow it."""
         self.replicas.reconfigure(self.configs.apply(delta))
         self.replicas.apply(delta, self.context.now_ms())

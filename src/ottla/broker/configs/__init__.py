@@ -5,7 +5,7 @@
     topic.value("max.message.bytes")            # 2000
 
 What configs there are is data (kafka.configs, tables.py). Here they are parsed, resolved, described and altered, all
-of it without any I/O; where overrides are kept is the business of broker.metadata and broker.controller.
+of it without any I/O; broker.metadata and broker.controller keep the overrides, and node.py resolves them for a node.
 """
 
 from ottla.broker.configs.alter import alter, incremental_alter, preprocess

@@ -15,7 +15,6 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.broker.background import reason, timed
 from ottla.broker.configs import BrokerConfigs
 from ottla.broker.controller.decision import CONTROLLER_ID, Decision
 from ottla.broker.controller.handlers import CONTROLLER
@@ -25,6 +24,7 @@ from ottla.broker.log.log import Log
 from ottla.broker.log.volume import Volume
 from ottla.broker.metadata.names import METADATA_TOPIC
 from ottla.broker.metadata.records import MetadataRecord, write_records
+from ottla.broker.server.background import reason, timed
 from ottla.broker.server.dispatch import Dispatcher
 from ottla.broker.server.faults import Faults
 from ottla.broker.server.server import Limits, Server

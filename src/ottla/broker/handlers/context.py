@@ -13,14 +13,14 @@ from ottla.broker.server.faults import addressed
 from ottla.wire.messages import FetchRequest
 
 if TYPE_CHECKING:
-    from ottla.broker.background import BackgroundTasks
-    from ottla.broker.cluster.configs import NodeConfigs
     from ottla.broker.cluster.telemetry import ClusterTelemetry
+    from ottla.broker.configs.node import NodeConfigs
     from ottla.broker.coordinator.producer_ids import ProducerIdBlock
     from ottla.broker.metadata.controller_channel import ControllerChannel
     from ottla.broker.metadata.image import MetadataImage
     from ottla.broker.replication.partition import PartitionKey
     from ottla.broker.replication.replica_manager import ReplicaManager
+    from ottla.broker.server.background import BackgroundTasks
     from ottla.broker.server.fetch_sessions import FetchSessions
     from ottla.broker.server.registry import Handler
     from ottla.runtime import Runtime

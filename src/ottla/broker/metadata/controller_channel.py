@@ -4,21 +4,27 @@ Three connections, because a connection serves one request at a time: one for th
 for heartbeats, one for what clients request of the controller. All of them go over the Runtime's network, and `cut`
 cuts them: a node that is cut off serves on with what it knows, until the controller fences it.
 
-A connection that fails is opened again. What is fetched and cannot be applied is another matter: it ends the node.
+A connection that fails is opened again. Records that are fetched and cannot be applied are another matter: they end
+the node. The channel knows nothing of the node but what it registers: the image that it replays the log into, and the
+two calls for what it cannot do itself, are handed in.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from ottla.broker.background import unending
 from ottla.broker.metadata.features import SUPPORTED
+from ottla.broker.metadata.image import Delta, MetadataImage
 from ottla.broker.metadata.names import METADATA_TOPIC
 from ottla.broker.metadata.records import read_records
+from ottla.broker.server.background import Fail, unending
 from ottla.errors import BrokerError, KafkaError, RequestTimedOutError, StaleBrokerEpochError, raise_for_code
 from ottla.net.channel import Channel
+from ottla.runtime import Runtime
 from ottla.wire import Message, Uuid, decode_response, encode_request
 from ottla.wire.messages import (
     AllocateProducerIdsRequest,
@@ -37,7 +43,6 @@ from ottla.wire.messages import (
 from ottla.wire.primitives import Buffer
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster.node import Node
     from ottla.broker.server.call import Call
 
 _log = logging.getLogger("ottla.broker.metadata.controller_channel")
@@ -55,14 +60,48 @@ _R = TypeVar("_R", bound=Message)
 _Failures = (OSError, TimeoutError, KafkaError)
 
 
+Listener = BrokerRegistrationRequest.Listener
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerIdentity:
+    """What a broker registers as; its listener is known only when it listens."""
+
+    id: int
+    cluster_id: str
+    rack: str | None = None
+
+
+class SessionConfigs(Protocol):
+    """Broker configs by name, typed: broker.session.timeout.ms and broker.heartbeat.interval.ms."""
+
+    def value(self, name: str) -> Any: ...
+
+
 class ControllerChannel:
     """What a node has to do with the controller."""
 
-    def __init__(self, node: Node, controller: tuple[str, int]) -> None:
-        self._node = node
+    def __init__(
+        self,
+        controller: tuple[str, int],
+        broker: BrokerIdentity,
+        runtime: Runtime,
+        image: MetadataImage,
+        configs: SessionConfigs,
+        *,
+        on_change: Callable[[Delta], None],
+        fail: Fail,
+    ) -> None:
         self._address = controller
-        self._clock = node.runtime.clock
-        self._incarnation = Uuid(node.runtime.random.randbytes(16))
+        self._broker = broker
+        self._runtime = runtime
+        self._clock = runtime.clock
+        self._image = image
+        self._configs = configs
+        self._on_change = on_change
+        self._fail = fail
+        self._listener = Listener()
+        self._incarnation = Uuid(runtime.random.randbytes(16))
         self._epoch = -1
         self._channels: dict[str, Channel] = {}
         self._opening: dict[str, asyncio.Lock] = {}
@@ -76,20 +115,22 @@ class ControllerChannel:
 
     # Life
 
-    async def start(self) -> None:
-        """Returns when the node has been unfenced and knows it."""
+    async def start(self, listener: Listener) -> None:
+        """Registers the broker with its listener; returns when it has been unfenced and knows it.
+
+        ConnectionAbortedError if the channel is shut meanwhile.
+        """
+        self._listener = listener
         if not self._closed:
-            fail = self._node.fail
             self._tasks = [
-                asyncio.create_task(unending(self._follow, "it cannot apply the metadata log", fail)),
-                asyncio.create_task(unending(self._beat, "it cannot send heartbeats", fail)),
+                asyncio.create_task(unending(self._follow, "it cannot apply the metadata log", self._fail)),
+                asyncio.create_task(unending(self._beat, "it cannot send heartbeats", self._fail)),
             ]
-        session = self._node.configs.value("broker.session.timeout.ms") / 1000
+        session = self._configs.value("broker.session.timeout.ms") / 1000
         try:
             await asyncio.wait_for(self._alive.wait(), _START_TIMEOUT + session)
         except TimeoutError:
-            raise TimeoutError(f"the controller has not let node {self._node.id} in") from None
-        self._node.check_alive()
+            raise TimeoutError(f"the controller has not let node {self._broker.id} in") from None
         self._check_not_closed()
 
     async def leave(self) -> None:
@@ -99,7 +140,7 @@ class ControllerChannel:
             while not (await self._heartbeat()).should_shut_down:
                 await self._clock.sleep(_RETRY)
         except _Failures as error:
-            _log.warning("node %s leaves without the controller's consent: %s", self._node.id, error)
+            _log.warning("node %s leaves without the controller's consent: %s", self._broker.id, error)
 
     def shut(self) -> None:
         """Nothing leaves any more. Calls that still wait, `start` included, fail: the node has stopped."""
@@ -119,7 +160,7 @@ class ControllerChannel:
             await channel.wait_closed()
 
     def pause(self) -> None:
-        """No heartbeat leaves and no change is taken note of until `resume`."""
+        """No heartbeat leaves and no change is applied until `resume`."""
         self._running.clear()
 
     def resume(self) -> None:
@@ -137,7 +178,7 @@ class ControllerChannel:
     # Requests
 
     async def forward(self, request: Message, call: Call) -> Message:
-        """A client's request, answered by the controller, for the principal of the call (KIP-590)."""
+        """The controller's response to a client's request, sent for the principal of the call (KIP-590)."""
         header = call.header
         parts = encode_request(request, call.version, header.correlation_id, header.client_id)
         envelope = EnvelopeRequest(
@@ -157,7 +198,7 @@ class ControllerChannel:
 
     async def allocate_producer_ids(self) -> tuple[int, int]:
         """A block of ids: the first, and the one behind the last."""
-        request = AllocateProducerIdsRequest(broker_id=self._node.id, broker_epoch=self._epoch)
+        request = AllocateProducerIdsRequest(broker_id=self._broker.id, broker_epoch=self._epoch)
         block = await self._request("forward", request, 0, AllocateProducerIdsResponse)
         raise_for_code(block.error_code)
         return block.producer_id_start, block.producer_id_start + block.producer_id_len
@@ -181,7 +222,7 @@ class ControllerChannel:
             if channel is None or channel.is_closed:
                 host, port = self._address
                 channel = await Channel.open(
-                    self._node.runtime, host, port, client_id=f"node-{self._node.id}-{purpose}"
+                    self._runtime, host, port, client_id=f"node-{self._broker.id}-{purpose}"
                 )
                 if self._closed or self._cut:
                     channel.close()
@@ -197,7 +238,7 @@ class ControllerChannel:
 
     def _check_not_closed(self) -> None:
         if self._closed:
-            raise ConnectionAbortedError(f"node {self._node.id} has been stopped")
+            raise ConnectionAbortedError(f"node {self._broker.id} has been stopped")
 
     # Tasks of the node
 
@@ -211,23 +252,18 @@ class ControllerChannel:
                 await self._notice_own_state()
                 records = await self._pull()
             except _Failures as error:
-                _log.info("node %s: the metadata log cannot be followed: %s", self._node.id, error)
+                _log.info("node %s: the metadata log cannot be followed: %s", self._broker.id, error)
                 await self._clock.sleep(_RETRY)
             else:
                 # Outside of the try: a volume's OSError is no failure of a connection, and does not pass.
                 self._apply(records)
 
     async def _register(self) -> None:
-        node = self._node
         request = BrokerRegistrationRequest(
-            broker_id=node.id,
-            cluster_id=node.cluster_id,
+            broker_id=self._broker.id,
+            cluster_id=self._broker.cluster_id,
             incarnation_id=self._incarnation,
-            listeners=[
-                BrokerRegistrationRequest.Listener(
-                    name="PLAINTEXT", host=node.host, port=node.port, security_protocol=0
-                )
-            ],
+            listeners=[self._listener],
             features=[
                 BrokerRegistrationRequest.Feature(
                     name=feature.name,
@@ -236,7 +272,7 @@ class ControllerChannel:
                 )
                 for feature in SUPPORTED
             ],
-            rack=node.rack,
+            rack=self._broker.rack,
             log_dirs=[self._incarnation],
             previous_broker_epoch=-1,
         )
@@ -246,32 +282,30 @@ class ControllerChannel:
 
     async def _pull(self) -> Buffer | None:
         """The next records of the metadata log."""
-        node = self._node
         channel = await self._channel("metadata")
-        wanted = FetchRequest.FetchPartition(
-            partition=0, fetch_offset=node.image.offset + 1, partition_max_bytes=_FETCH_BYTES
+        partition = FetchRequest.FetchPartition(
+            partition=0, fetch_offset=self._image.offset + 1, partition_max_bytes=_FETCH_BYTES
         )
         request = FetchRequest(
-            replica_id=node.id,
+            replica_id=self._broker.id,
             max_wait_ms=int(_FETCH_WAIT * 1000),
             min_bytes=1,
             max_bytes=_FETCH_BYTES,
-            topics=[FetchRequest.FetchTopic(topic=METADATA_TOPIC, partitions=[wanted])],
+            topics=[FetchRequest.FetchTopic(topic=METADATA_TOPIC, partitions=[partition])],
         )
         response = await channel.request(request, FETCH_VERSION, _FETCH_WAIT + _REQUEST_TIMEOUT)
         assert isinstance(response, FetchResponse)
-        (partition,) = response.responses[0].partitions
-        raise_for_code(partition.error_code)
+        (fetched,) = response.responses[0].partitions
+        raise_for_code(fetched.error_code)
         await self._running.wait()
-        return partition.records
+        return fetched.records
 
     def _apply(self, records: Buffer | None) -> None:
         if records:
-            image = self._node.image
-            self._node.applied(image.apply_all(read_records(records, image.offset + 1)))
+            self._on_change(self._image.apply_all(read_records(records, self._image.offset + 1)))
 
     async def _notice_own_state(self) -> None:
-        own = self._node.image.brokers.get(self._node.id)
+        own = self._image.brokers.get(self._broker.id)
         if own is None or own.epoch != self._epoch:
             return
         if own.fenced and not self._leaving:
@@ -281,7 +315,7 @@ class ControllerChannel:
             self._alive.set()
 
     async def _beat(self) -> None:
-        interval = self._node.configs.value("broker.heartbeat.interval.ms") / 1000
+        interval = self._configs.value("broker.heartbeat.interval.ms") / 1000
         while True:
             await self._clock.sleep(interval)
             await self._running.wait()
@@ -289,20 +323,20 @@ class ControllerChannel:
                 if self._epoch >= 0:
                     await self._beat_once()
             except _Failures as error:
-                _log.info("node %s: no heartbeat: %s", self._node.id, error)
+                _log.info("node %s: no heartbeat: %s", self._broker.id, error)
 
     async def _beat_once(self) -> None:
         try:
             await self._heartbeat()
         except StaleBrokerEpochError:
-            _log.info("node %s has been forgotten and registers again", self._node.id)
+            _log.info("node %s has been forgotten and registers again", self._broker.id)
             await self._register()
 
     async def _heartbeat(self) -> BrokerHeartbeatResponse:
         request = BrokerHeartbeatRequest(
-            broker_id=self._node.id,
+            broker_id=self._broker.id,
             broker_epoch=self._epoch,
-            current_metadata_offset=self._node.image.offset,
+            current_metadata_offset=self._image.offset,
             want_fence=False,
             want_shut_down=self._leaving,
         )

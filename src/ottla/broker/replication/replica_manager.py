@@ -20,7 +20,7 @@ from ottla.broker.replication.partition import Partition, PartitionKey
 from ottla.errors import KafkaStorageError, NotLeaderOrFollowerError, UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster.configs import NodeConfigs
+    from ottla.broker.configs.node import NodeConfigs
     from ottla.broker.log.log import Appended
     from ottla.broker.log.volume import Volume
     from ottla.broker.metadata.image import Delta, MetadataImage, PartitionDelta

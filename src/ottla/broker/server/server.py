@@ -11,7 +11,7 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.broker.background import Fail, timed
+from ottla.broker.server.background import Fail, timed
 from ottla.broker.server.dispatch import Dispatcher
 from ottla.net.connection import Connection
 from ottla.runtime import Clock, Listener, Runtime, Timer

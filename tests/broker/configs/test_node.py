@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.cluster.configs import NodeConfigs
+from ottla.broker.configs.node import NodeConfigs
 from ottla.broker.metadata.image import Delta, MetadataImage
 from ottla.wire.resources import ConfigResourceType
 

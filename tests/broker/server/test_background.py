@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.broker.background import BackgroundTasks, reason, timed, unending
+from ottla.broker.server.background import BackgroundTasks, reason, timed, unending
 from ottla.errors import RequestTimedOutError
 from tests.broker.worlds import Body, World, batch
 

@@ -1,11 +1,12 @@
-"""What goes on by itself in a node or the controller: loops, calls that a timer makes, work beside the requests.
+"""What a server does beside its requests: loops, calls that a timer makes, work that a request sets off.
 
-Invariant: none of them ends unheard. A loop or a timer that fails ends its owner, which learns what cannot go on: a
+Invariant: none of them fails unseen. A loop or a timer that fails ends its owner, which learns what cannot go on: a
 node that serves on without its heartbeats, its metadata or its retention would serve something else than it says.
-Work beside the requests is like a handler: it is logged where it fails, and the owner serves on.
+Work that a request sets off is like a handler: its failure is logged, and the owner serves on.
 
-It stays outside of the rooms, below all of them: the server, the nodes, the controller and the link between them
-have such work.
+It lies with the server, because a node and the controller have such work as servers, each with a failure that stops
+it (`Fail`): idle connections, retention, broker sessions, the metadata log. Those rooms import this one, and nothing
+is imported here.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from typing import Any
 
 from ottla.errors import KafkaError
 
-_log = logging.getLogger("ottla.broker.background")
+_log = logging.getLogger("ottla.broker.server.background")
 
 Fail = Callable[[str, Exception], None]
-"""Called with what cannot go on, and why."""
+"""Stops the owner: called with what cannot go on, and why."""
 
 
 async def unending(work: Callable[[], Awaitable[None]], what: str, fail: Fail) -> None:
@@ -48,7 +49,7 @@ def reason(what: str, error: Exception) -> str:
 
 
 class BackgroundTasks:
-    """What goes on beside the requests of a node, and ends with it."""
+    """The work that requests of a node set off; it ends with the node."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner

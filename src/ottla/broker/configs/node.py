@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.configs import BrokerConfigs, BrokerLoggers, TopicConfigs
+from ottla.broker.configs.broker import BrokerConfigs
+from ottla.broker.configs.loggers import BrokerLoggers
+from ottla.broker.configs.topic import TopicConfigs
 from ottla.wire.resources import ConfigResourceType
 
 if TYPE_CHECKING:
