@@ -98,6 +98,22 @@ def unrelated_mirrors(
             yield Violation(test, 1, f"nothing here leads to {module}, which {_TABLE} says is tested here")
 
 
+def distant_mirrors(through: Mapping[str, str] = TESTED_THROUGH) -> Iterator[Violation]:
+    """Lines that lead into another package: a file that starts everything stands in for any module, and for none.
+
+    wire/compression/gzip.py may be tested in tests/wire/ or in tests/wire/compression/. The compiled core is tested
+    through the Python that uses it, wherever that is.
+    """
+    for inside, test in through.items():
+        mirrored = _mirror(inside).rpartition("/")[0] + "/"
+        folder = test.rpartition("/")[0] + "/"
+        is_core = inside.startswith("_native/")
+        if not (is_core or mirrored.startswith(folder) or folder.startswith(mirrored)):
+            yield Violation(
+                _TABLE, 1, f"{inside} is not tested in another package, as {test} is: write {_mirror(inside)}"
+            )
+
+
 def _add_tests(name: str, root: Path, graph: Graph) -> None:
     """Add a module of tests to the graph, and the helpers it imports."""
     if name in graph:

@@ -7,6 +7,7 @@ import pytest
 from tests.architecture.repository import (
     BESIDE_THE_TREE,
     HOSTS,
+    distant_mirrors,
     stale_mirrors,
     stray_test_folders,
     traces_of_a_machine,
@@ -34,6 +35,11 @@ def test_no_line_about_a_module_tested_elsewhere_is_out_of_date() -> None:
 
 def test_a_file_that_tests_another_module_imports_what_leads_to_it() -> None:
     told = report(unrelated_mirrors([*real_tree(), *read_tree(SRC, (".pyx",))], ROOT))
+    assert not told, told
+
+
+def test_no_module_is_tested_in_another_package() -> None:
+    told = report(distant_mirrors())
     assert not told, told
 
 
@@ -144,6 +150,24 @@ def test_a_line_names_tests_that_lead_to_the_module(
         else "tests/wire/test_messages.py:1: nothing here leads to ottla.wire.runs, "
         "which tests/architecture/tested_through.py says is tested here"
     )
+
+
+@pytest.mark.parametrize(
+    ("source", "test", "near"),
+    [
+        ("broker/metadata/image.py", "tests/broker/metadata/test_records.py", True),
+        ("broker/metadata/image.py", "tests/broker/test_chaos.py", True),
+        ("wire/records.py", "tests/wire/compression/test_gzip.py", True),
+        ("_native/sticky.pyx", "tests/client/partitioners/test_sticky.py", True),
+        ("broker/metadata/image.py", "tests/broker/cluster/test_node.py", False),
+        ("broker/log/log.py", "tests/broker/login/test_users.py", False),
+        ("broker/metadata/image.py", "tests/interop/test_consumers.py", False),
+    ],
+)
+def test_a_line_that_leads_into_another_package_is_reported(source: str, test: str, near: bool) -> None:
+    told = report(distant_mirrors({source: test}))
+    assert (told == "") is near
+    assert near or f"{source} is not tested in another package, as {test} is: write tests/" in told
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,8 @@ import pytest
 
 from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.broker.cluster.node import NodeFailedError
-from ottla.broker.controller import elections
 from ottla.broker.log.volume import Volume
 from ottla.broker.metadata import controller_channel
-from ottla.broker.metadata.names import METADATA_TOPIC
 from ottla.broker.metadata.records import read_records
 from ottla.errors import KafkaStorageError
 from ottla.net.channel import Channel
@@ -323,53 +321,5 @@ def test_a_log_that_could_not_be_cut_back_is_served_again_by_a_node_that_is_star
             client = await world.client(cluster)
             assert (await client.produce("orders", batch(b"4"))).error_code == 0
             assert [record.value for record in cluster.dump("orders")] == [b"1", b"4"]
-
-    run(body)
-
-
-def test_a_decision_that_cannot_be_written_is_none(run: Run) -> None:
-    async def body(world: World) -> None:
-        fs = FailingFileSystem()
-        async with on(world, fs, 1) as cluster:
-            fs.fail_if(lambda call, path: call == "append" and METADATA_TOPIC in path)
-            for refused in (cluster.create_topic("orders"), cluster.create_topic("orders")):
-                with pytest.raises(KafkaStorageError):
-                    await refused
-            fs.mend()
-            await cluster.create_topic("orders")
-            assert cluster.failures == {}
-            assert cluster.leader("orders") == 1
-
-    run(body)
-
-
-@pytest.mark.parametrize("loop", ["sessions", "preferred leaders", "unclean leaders", "decision"])
-def test_a_controller_stops_when_one_of_its_loops_fails(
-    run: Run, loop: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def body(world: World) -> None:
-        async with world.cluster(1, topics=["orders"]) as cluster:
-            controller = cluster.controller
-            with monkeypatch.context() as patch:
-                if loop == "sessions":
-                    patch.setattr(controller.state, "expire", planted)
-                    cluster.clock.advance(1)
-                elif loop == "preferred leaders":
-                    patch.setattr(elections, "preferred", planted)
-                    cluster.clock.advance(301)
-                elif loop == "unclean leaders":
-                    patch.setattr(elections, "unclean", planted)
-                    cluster.clock.advance(301)
-                else:
-                    patch.setattr(controller.state, "apply", planted)
-                    with pytest.raises(LookupError):
-                        await cluster.delete_topic("orders")
-                await cluster.wait_for(lambda: controller.failure is not None, "the end of the controller")
-            assert "the controller stops" in "".join(errors(caplog))
-            with pytest.raises(RuntimeError, match=r"controller has stopped: .*LookupError: planted"):
-                await cluster.create_topic("late")
-            await controller.stop()
-            with pytest.raises(ConnectionRefusedError):
-                await Channel.open(world.runtime, controller.host, controller.port, client_id="test")
 
     run(body)
