@@ -166,7 +166,9 @@ def test_a_full_request_queue_stops_the_reading_and_loses_nothing(run: Run) -> N
                 for client in clients * 3
             ]
             await cluster.wait_for(lambda: dispatcher.is_full, "a full queue")
-            await asyncio.sleep(0.05)
+            # The loop goes on: it accepts a connection, and whatever it reads it reads before that.
+            await world.client(cluster)
+            await cluster.wait_for(lambda: cluster.node(1).connections == 7, "another connection")
             assert dispatcher.pending_requests == 2
             cluster.resume_node(1)
             assert [(await each).error_code for each in asked] == [0] * 18

@@ -33,14 +33,17 @@ def test_a_connection_that_says_nothing_is_closed_after_a_while(run: Run) -> Non
         async with world.cluster(config={"connections.max.idle.ms": 60_000}) as cluster:
             node = cluster.node(1)
             silent = await connect(world.runtime, node.host, node.port)
-            await cluster.wait_for(lambda: node.connections == 1)
-            cluster.clock.advance(50)
-            await asyncio.sleep(0.05)
-            assert node.connections == 1
-            for _ in range(4):
-                cluster.clock.advance(7)
-                await asyncio.sleep(0.01)
+            client = await world.client(cluster)
+            await cluster.wait_for(lambda: node.connections == 2)
+            # The server looks for idle connections before it serves the request that follows.
+            for seconds in (50, 7):
+                cluster.clock.advance(seconds)
+                await client.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+                assert node.connections == 2
+            cluster.clock.advance(7)
             await asyncio.wait_for(silent.lost, 10)
+            assert (await client.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)).error_code == 0
+            assert node.connections == 1
 
     run(body)
 
