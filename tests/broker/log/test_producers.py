@@ -144,9 +144,6 @@ def test_what_is_known_of_a_producer() -> None:
     (state,) = log.producers.active()
     assert (state.producer_id, state.epoch, state.last_sequence, state.last_timestamp) == (9, 3, 3, NOW)
     assert (state.coordinator_epoch, state.transaction_first_offset) == (-1, 0)
-    assert log.producers.has_open_transaction(9, 3)
-    assert not log.producers.has_open_transaction(9, 4)
-    assert not log.producers.has_open_transaction(8, 3)
 
 
 def test_a_plain_batch_does_not_go_into_a_transaction() -> None:

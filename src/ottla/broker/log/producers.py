@@ -227,13 +227,8 @@ class ProducerStates:
         state.advance_epoch(batch.producer_epoch)
         return state
 
-    def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Whether the log has data of a transaction of this producer and epoch without a marker behind it."""
-        state = self._states.get(producer_id)
-        return state is not None and state.transaction_first_offset is not None and state.epoch == epoch
-
     def expire(self, now_ms: int) -> None:
-        """Forgets who has not written for long and has no transaction open (producer.id.expiration.ms)."""
+        """Forgets producers that have not written for producer.id.expiration.ms and have no transaction open."""
         for producer_id, state in list(self._states.items()):
             idle_ms = now_ms - state.last_timestamp
             if state.transaction_first_offset is None and idle_ms >= self.expiration_ms:
