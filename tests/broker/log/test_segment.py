@@ -132,32 +132,32 @@ def test_a_span_ends_with_the_last_batch_that_fits() -> None:
         for position_of_last, last in batches[start:]:
             end = position_of_last + last.size
             for more in (0, 60):
-                span = made.span(first.base_offset, end - position + more, made.next_offset, False)
-                assert span is not None
-                assert (span.start, span.end, span.next_offset) == (position, end, last.next_offset)
-                assert span.is_cut == (end < made.size)
+                found = made.batches_from(first.base_offset, end - position + more, made.next_offset, False)
+                assert found is not None
+                assert (found.start, found.end, found.next_offset) == (position, end, last.next_offset)
+                assert found.is_cut == (end < made.size)
 
 
 def test_a_span_ends_before_the_upper_offset() -> None:
     made = filled()
     batches = [batch for _, batch in made.headers(0)]
     for upper in (batches[7].base_offset, batches[7].base_offset - 1, batches[7].last_offset):
-        span = made.span(BASE, 10**6, upper, False)
-        assert span is not None
-        assert (span.end, span.is_cut) == (made.locate(batches[7].base_offset).position, False)  # type: ignore[union-attr]
-        assert span.next_offset == min(upper, batches[7].base_offset)
-    assert made.span(BASE, 10**6, batches[0].base_offset, True) is None
-    assert made.span(made.next_offset, 10**6, made.next_offset, True) is None
+        found = made.batches_from(BASE, 10**6, upper, False)
+        assert found is not None
+        assert (found.end, found.is_cut) == (made.locate(batches[7].base_offset).position, False)  # type: ignore[union-attr]
+        assert found.next_offset == min(upper, batches[7].base_offset)
+    assert made.batches_from(BASE, 10**6, batches[0].base_offset, True) is None
+    assert made.batches_from(made.next_offset, 10**6, made.next_offset, True) is None
 
 
 def test_the_first_batch_is_had_whole_or_not_at_all() -> None:
     made = filled()
     first = made.locate(BASE)
     assert first is not None
-    assert made.span(BASE, first.size - 1, made.next_offset, True) == (
+    assert made.batches_from(BASE, first.size - 1, made.next_offset, True) == (
         *(0, first.size, first.last_offset + 1, True),
     )
-    assert made.span(BASE, first.size - 1, made.next_offset, False) == (0, 0, BASE, True)
+    assert made.batches_from(BASE, first.size - 1, made.next_offset, False) == (0, 0, BASE, True)
 
 
 def test_the_largest_timestamp_and_its_record_are_known() -> None:

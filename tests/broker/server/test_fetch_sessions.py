@@ -18,17 +18,19 @@ def names(topic_id: Uuid) -> str | None:
 
 
 def request(session_id: int, epoch: int, *partitions: int, offset: int = 0) -> FetchRequest:
-    wanted = [FetchRequest.FetchPartition(partition=number, fetch_offset=offset) for number in partitions]
-    topics = [FetchRequest.FetchTopic(topic="orders", topic_id=ORDERS, partitions=wanted)] if wanted else []
+    requested = [FetchRequest.FetchPartition(partition=number, fetch_offset=offset) for number in partitions]
+    topics = (
+        [FetchRequest.FetchTopic(topic="orders", topic_id=ORDERS, partitions=requested)] if requested else []
+    )
     return FetchRequest(session_id=session_id, session_epoch=epoch, topics=topics)
 
 
 def results(
-    wanted: list[SessionPartition], records: bytes = b"", watermark: int = 10
+    partitions: list[SessionPartition], records: bytes = b"", watermark: int = 10
 ) -> list[tuple[SessionPartition, PartitionData]]:
     return [
         (each, PartitionData(partition_index=each.partition, high_watermark=watermark, records=records))
-        for each in wanted
+        for each in partitions
     ]
 
 
@@ -38,13 +40,13 @@ def mentioned(response: FetchResponse) -> list[int]:
 
 def opened(sessions: FetchSessions, *partitions: int, version: int = 12) -> int:
     context = sessions.open(request(0, 0, *partitions), version, names, 0.0)
-    return context.respond(results(context.wanted)).session_id
+    return context.respond(results(context.partitions)).session_id
 
 
 def test_without_a_session_everything_is_answered_and_nothing_remembered() -> None:
     sessions = FetchSessions(Random(1))
     context = sessions.open(request(0, -1, 0, 1), 12, names, 0.0)
-    assert mentioned(context.respond(results(context.wanted))) == [0, 1]
+    assert mentioned(context.respond(results(context.partitions))) == [0, 1]
     assert context.respond([]).session_id == 0
     assert len(sessions) == 0
 
@@ -54,10 +56,10 @@ def test_an_incremental_response_mentions_only_what_changed() -> None:
     session = opened(sessions, 0, 1)
     assert session > 0
     context = sessions.open(request(session, 1), 12, names, 0.0)
-    assert [each.partition for each in context.wanted] == [0, 1]
-    assert mentioned(context.respond(results(context.wanted))) == []
+    assert [each.partition for each in context.partitions] == [0, 1]
+    assert mentioned(context.respond(results(context.partitions))) == []
     context = sessions.open(request(session, 2), 12, names, 0.0)
-    first, second = results(context.wanted)
+    first, second = results(context.partitions)
     second[1].high_watermark = 11
     assert mentioned(context.respond([first, second])) == [1]
 
@@ -65,15 +67,15 @@ def test_an_incremental_response_mentions_only_what_changed() -> None:
 def test_an_error_is_mentioned_and_so_is_its_end() -> None:
     sessions = FetchSessions(Random(1))
     session = opened(sessions, 0)
-    answers = []
+    responses = []
     for epoch, code in ((1, 6), (2, 6), (3, 0), (4, 0)):
         context = sessions.open(request(session, epoch), 12, names, 0.0)
-        ((wanted, answer),) = results(context.wanted)
-        answer.error_code = code
+        ((partition, result),) = results(context.partitions)
+        result.error_code = code
         if code:
-            answer.high_watermark = -1
-        answers.append(mentioned(context.respond([(wanted, answer)])))
-    assert answers == [[0], [0], [0], []]
+            result.high_watermark = -1
+        responses.append(mentioned(context.respond([(partition, result)])))
+    assert responses == [[0], [0], [0], []]
 
 
 def test_partitions_come_change_and_are_forgotten() -> None:
@@ -82,7 +84,7 @@ def test_partitions_come_change_and_are_forgotten() -> None:
     change = request(session, 1, 1, 2, offset=7)
     change.forgotten_topics_data = [FetchRequest.ForgottenTopic(topic="orders", partitions=[0])]
     context = sessions.open(change, 12, names, 0.0)
-    assert [(each.partition, each.request.fetch_offset) for each in context.wanted] == [(1, 7), (2, 7)]
+    assert [(each.partition, each.request.fetch_offset) for each in context.partitions] == [(1, 7), (2, 7)]
 
 
 def test_a_session_that_is_emptied_ends() -> None:
@@ -129,11 +131,11 @@ def test_partitions_with_data_go_behind_the_others() -> None:
     sessions = FetchSessions(Random(1))
     session = opened(sessions, 0, 1, 2)
     context = sessions.open(request(session, 1), 12, names, 0.0)
-    found = results(context.wanted)
+    found = results(context.partitions)
     found[0][1].records = b"data"
     context.respond(found)
     again = sessions.open(request(session, 2), 12, names, 0.0)
-    assert [each.partition for each in again.wanted] == [1, 2, 0]
+    assert [each.partition for each in again.partitions] == [1, 2, 0]
 
 
 def test_a_full_cache_gives_no_session_until_one_is_old() -> None:
@@ -150,10 +152,10 @@ def test_a_full_cache_gives_no_session_until_one_is_old() -> None:
 def test_topics_are_known_by_id_since_version_13() -> None:
     sessions = FetchSessions(Random(1))
     context = sessions.open(request(0, 0, 0), 13, lambda _: None, 0.0)
-    assert [each.topic for each in context.wanted] == [None]
-    session = context.respond(results(context.wanted)).session_id
+    assert [each.topic for each in context.partitions] == [None]
+    session = context.respond(results(context.partitions)).session_id
     come = sessions.open(request(session, 1), 13, names, 0.0)
-    assert [each.topic for each in come.wanted] == ["orders"]
+    assert [each.topic for each in come.partitions] == ["orders"]
     # As in Kafka, which goes on asking for the name that the topic had.
     gone = sessions.open(request(session, 2), 13, lambda _: None, 0.0)
-    assert [each.topic for each in gone.wanted] == ["orders"]
+    assert [each.topic for each in gone.partitions] == ["orders"]

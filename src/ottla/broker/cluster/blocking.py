@@ -50,7 +50,7 @@ class Cluster:
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        # Held while work is handed over, so that none comes behind the loop's end and waits forever.
+        # Taken to hand work over, so that none comes behind the loop's end and waits forever.
         self._handing_over = threading.Lock()
         self._runs = False
         self._closing = threading.Lock()

@@ -179,7 +179,7 @@ class AsyncCluster:
             raise
 
     async def close(self) -> None:
-        """Stops everything at once; what the cluster held is gone. A second call waits for the first."""
+        """Stops everything at once; its records are gone. A second call waits for the first."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())
         await asyncio.shield(self._closing)
@@ -271,7 +271,7 @@ class AsyncCluster:
             raise
 
     def pause_node(self, node_id: int) -> None:
-        """The node answers nothing, and sends no heartbeats, until `resume_node`: a stopped process."""
+        """The node sends no response and no heartbeat until `resume_node`, like a stopped process."""
         self.node(node_id).pause()
 
     def resume_node(self, node_id: int) -> None:
@@ -321,7 +321,7 @@ class AsyncCluster:
 
     async def create_topics(self, topics: Mapping[str, int | TopicSpec]) -> None:
         """Creates topics; raises what the controller says where it refuses one."""
-        wanted = [
+        requested = [
             CreateTopicsRequest.CreatableTopic(
                 name=name,
                 num_partitions=spec.partitions,
@@ -336,7 +336,7 @@ class AsyncCluster:
         self.controller  # noqa: B018  says why it cannot decide anything any more
         node = self._any_node()
         try:
-            response = await node.link.create_topics(wanted)
+            response = await node.link.create_topics(requested)
         except BrokerError:
             node.check_alive()
             raise
@@ -380,7 +380,7 @@ class AsyncCluster:
         """Appends records to a partition, without a client; the offset of the first.
 
         A record is a value, or (key, value), or (key, value, headers). A topic that does not exist is created, with
-        the partitions that it takes, and num.partitions at least; nodes hear of it a moment later.
+        the partitions that it takes, and num.partitions at least; nodes learn of it a moment later.
         """
         _check("topic", topic, str, "a name")
         _check("partition", partition, int, "a number")
@@ -401,10 +401,12 @@ class AsyncCluster:
             return first
 
     def _create_for(self, topic: str, partition: int) -> None:
-        self._any_node()  # who would lead it
+        self._any_node()  # raises where no node could lead it
         count = max(partition + 1, self._configs.value("num.partitions"))
-        wanted = CreateTopicsRequest.CreatableTopic(name=topic, num_partitions=count, replication_factor=-1)
-        request = CreateTopicsRequest(topics=[wanted])
+        requested = CreateTopicsRequest.CreatableTopic(
+            name=topic, num_partitions=count, replication_factor=-1
+        )
+        request = CreateTopicsRequest(topics=[requested])
         decision = self.controller.state.create_topics(request, 7)
         self.controller.commit(decision.records)
         for result in decision.response.topics:
@@ -435,13 +437,13 @@ class AsyncCluster:
             raise ValueError(f"there is no topic {topic!r}")
         if partition is not None and partition not in image.partitions:
             raise ValueError(f"there is no partition {partition} of a topic {topic!r}")
-        wanted = sorted(image.partitions) if partition is None else [partition]
-        return [record for number in wanted for record in self._dump(topic, number)]
+        indexes = sorted(image.partitions) if partition is None else [partition]
+        return [record for index in indexes for record in self._dump(topic, index)]
 
     def _dump(self, topic: str, partition: int) -> list[Record]:
-        held = self._held(topic, partition)
-        if held is not None:
-            return seeding.dump(held)
+        open_replica = self._open_replica(topic, partition)
+        if open_replica is not None:
+            return seeding.dump(open_replica)
         leader = self.nodes.get(self.leader(topic, partition))
         if leader is None:
             raise RuntimeError(
@@ -470,8 +472,8 @@ class AsyncCluster:
 
         def have_come() -> bool:
             image = self.controller.state.image.topics.get(topic)
-            held = image is not None and all(self._held(topic, number) for number in image.partitions)
-            return held and len(self.dump(topic)) >= count
+            is_open = image is not None and all(self._open_replica(topic, each) for each in image.partitions)
+            return is_open and len(self.dump(topic)) >= count
 
         await self.wait_for(have_come, f"{count} records in {topic}", within)
         return self.dump(topic)
@@ -515,7 +517,7 @@ class AsyncCluster:
             node.id, options.host, node.port, options.rack, options.config, options.max_versions
         )
 
-    def _held(self, topic: str, partition: int) -> Partition | None:
+    def _open_replica(self, topic: str, partition: int) -> Partition | None:
         """A replica on any node that runs, whether or not that node knows yet that it leads."""
         replicas = (node.replicas.partitions.get((topic, partition)) for node in self.nodes.values())
         return next((replica for replica in replicas if replica is not None), None)

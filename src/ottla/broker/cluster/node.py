@@ -185,7 +185,7 @@ class Node:
         _log.info("node %s has stopped", self.id)
 
     def pause(self) -> None:
-        """From here on the node is like a stopped process: its connections stay, nothing is answered."""
+        """From here on the node is like a stopped process: its connections stay, no response leaves."""
         self._is_paused = True
         self.dispatcher.pause()
         self.link.pause()

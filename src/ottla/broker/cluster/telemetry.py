@@ -117,7 +117,7 @@ class ClusterTelemetry:
     def __init__(self) -> None:
         self.subscription = MetricsSubscription()
         self.is_offered = False
-        """Whether clients are told that there is telemetry: like Kafka's, once a test receives it."""
+        """Whether clients see that there is telemetry: like Kafka's, once a test receives it."""
         self.pushes: list[Push] = []
         # The client that was silent for the longest comes first, and is the first to be forgotten.
         self._clients: dict[tuple[int, Uuid], TelemetryClient] = {}

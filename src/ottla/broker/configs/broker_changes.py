@@ -1,6 +1,6 @@
 """What a broker may change while it runs, and what all brokers may change at once (KIP-226).
 
-The sentences are Kafka's, also where a nested exception shows in them: they are what its clients see.
+The error messages are Kafka's, also where a nested exception shows in them: they are what its clients see.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _check_may_change(overrides: Overrides, *, for_all: bool) -> None:
         "These security configs can be dynamically updated only per-listener using the listener prefix",
         [name for name, definition in known.items() if definition.per_listener and not is_for_listener(name)],
     )
-    order = {name: place for place, name in enumerate(BROKER)}
+    order = {name: position for position, name in enumerate(BROKER)}
     for name in sorted(known, key=lambda name: (order[known[name].name], is_for_listener(name))):
         values.parse(known[name], overrides[name])
         check_class(known[name], name, overrides[name])
@@ -94,9 +94,9 @@ def _is_of_one_broker(name: str) -> bool:
     return definition is not None and definition.update_mode is UpdateMode.PER_BROKER
 
 
-def _refuse(sentence: str, names: list[str]) -> None:
+def _refuse(message: str, names: list[str]) -> None:
     if names:
-        raise ConfigError(f"{sentence}: [{', '.join(hash_order(names))}]")
+        raise ConfigError(f"{message}: [{', '.join(hash_order(names))}]")
 
 
 def _check_transition(old: BrokerConfigs, new: BrokerConfigs, updated: Sequence[str]) -> None:

@@ -1,8 +1,8 @@
 """Rules for the configs of one broker: what no broker could start with.
 
 Rules between configs, and those for texts with a form of their own: listeners, maps of names, classes and folders. Of
-these only what a request may change is checked. The sentences are Kafka's, also where a Scala `require` or the length
-of a text without a colon shows in them: they are what its clients see. What a running broker may change is in
+these only what a request may change is checked. The error messages are Kafka's, also where a Scala `require` or the
+length of a text without a colon shows in them: they are what its clients see. What a running broker may change is in
 broker_changes.py.
 """
 
@@ -46,9 +46,9 @@ def check_rules(configs: BrokerValues) -> None:
         configs, "group.streams.num.standby.replicas", _NOT_MORE, "group.streams.max.standby.replicas"
     )
     check_listeners(configs)
-    for holds, sentence in _requirements(configs):
+    for holds, message in _requirements(configs):
         if not holds:
-            raise ConfigError(f"requirement failed: {sentence}")
+            raise ConfigError(f"requirement failed: {message}")
 
 
 def _requirements(configs: BrokerValues) -> Iterator[tuple[bool, str]]:

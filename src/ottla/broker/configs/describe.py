@@ -74,11 +74,11 @@ def describe(request: DescribeConfigsRequest, sources: Sources) -> list[Describe
     ]
 
 
-def describe_resource(kind: int, name: str, wanted: DescribeOptions, sources: Sources) -> DescribeResult:
+def describe_resource(kind: int, name: str, options: DescribeOptions, sources: Sources) -> DescribeResult:
     """One resource, or the error of Kafka for it."""
     result = DescribeResult(resource_type=kind, resource_name=name, error_message="")
     try:
-        result.configs = _entries(kind, name, wanted, sources)
+        result.configs = _entries(kind, name, options, sources)
     except UnknownTopicOrPartitionError as error:
         result.error_code = error.code
     except BrokerError as error:
@@ -86,42 +86,42 @@ def describe_resource(kind: int, name: str, wanted: DescribeOptions, sources: So
     return result
 
 
-def describe_topic(topic: TopicConfigs, wanted: DescribeOptions = EVERYTHING) -> list[Entry]:
+def describe_topic(topic: TopicConfigs, options: DescribeOptions = EVERYTHING) -> list[Entry]:
     """All configs of a topic, set or not."""
     entries = []
-    for name in wanted.of(_listed(TOPIC, topic.overrides)):
+    for name in options.of(_listed(TOPIC, topic.overrides)):
         definition = TOPIC[name]
         value = values.to_text(topic.value(name))
         found = topic.broker.synonyms(definition.synonyms[0].name) if definition.synonyms else []
         if name in topic.overrides:
             found.insert(0, LayerValue(name, value, ConfigSource.TOPIC))
-        entries.append(_entry(name, definition, value, found, wanted))
+        entries.append(_entry(name, definition, value, found, options))
     return entries
 
 
-def describe_broker(broker: BrokerConfigs, wanted: DescribeOptions = EVERYTHING) -> list[Entry]:
+def describe_broker(broker: BrokerConfigs, options: DescribeOptions = EVERYTHING) -> list[Entry]:
     """All configs of one broker, and whatever else has been set for it."""
     entries = []
-    for name in wanted.of(_listed(BROKER, broker.set_names())):
+    for name in options.of(_listed(BROKER, broker.set_names())):
         value = None if definition_of(name) is None else values.to_text(broker.value(name))
-        entries.append(_broker_entry(name, value, broker.synonyms(name), wanted))
+        entries.append(_broker_entry(name, value, broker.synonyms(name), options))
     return entries
 
 
-def describe_broker_defaults(broker: BrokerConfigs, wanted: DescribeOptions = EVERYTHING) -> list[Entry]:
+def describe_broker_defaults(broker: BrokerConfigs, options: DescribeOptions = EVERYTHING) -> list[Entry]:
     """What has been set for all brokers at once, as it was set, and nothing else."""
     entries = []
-    for name in wanted.of(broker.dynamic_default):
+    for name in options.of(broker.dynamic_default):
         text = broker.dynamic_default[name]
         found = [LayerValue(name, text, ConfigSource.DYNAMIC_DEFAULT_BROKER)]
-        entries.append(_broker_entry(name, text, found, wanted))
+        entries.append(_broker_entry(name, text, found, options))
     return entries
 
 
-def describe_group(group: GroupConfigs, wanted: DescribeOptions = EVERYTHING) -> list[Entry]:
+def describe_group(group: GroupConfigs, options: DescribeOptions = EVERYTHING) -> list[Entry]:
     """All configs of a group, whether or not there is one of that name."""
     entries = []
-    for name in wanted.of(_listed(GROUP, group.overrides)):
+    for name in options.of(_listed(GROUP, group.overrides)):
         definition = GROUP[name]
         value = values.to_text(group.value(name))
         if definition.synonyms:
@@ -130,30 +130,30 @@ def describe_group(group: GroupConfigs, wanted: DescribeOptions = EVERYTHING) ->
             found = [LayerValue(name, definition.default, ConfigSource.DEFAULT)]
         if name in group.overrides:
             found.insert(0, LayerValue(name, value, ConfigSource.GROUP))
-        entries.append(_entry(name, definition, value, found, wanted))
+        entries.append(_entry(name, definition, value, found, options))
     return entries
 
 
-def describe_client_metrics(overrides: Overrides, wanted: DescribeOptions = EVERYTHING) -> list[Entry]:
+def describe_client_metrics(overrides: Overrides, options: DescribeOptions = EVERYTHING) -> list[Entry]:
     """All configs of a subscription, whether or not there is one of that name."""
     entries = []
-    for name in wanted.of(CLIENT_METRICS):
+    for name in options.of(CLIENT_METRICS):
         definition = CLIENT_METRICS[name]
         found = []
         value = definition.default
         if name in overrides:
             value = values.to_text(CLIENT_METRICS.parse(name, overrides[name]))
             found = [LayerValue(name, value, ConfigSource.CLIENT_METRICS)]
-        entries.append(_entry(name, definition, value, found, wanted))
+        entries.append(_entry(name, definition, value, found, options))
     return entries
 
 
-def describe_loggers(loggers: BrokerLoggers, wanted: DescribeOptions = EVERYTHING) -> list[Entry]:
+def describe_loggers(loggers: BrokerLoggers, options: DescribeOptions = EVERYTHING) -> list[Entry]:
     levels = loggers.levels()
     source = ConfigSource.DYNAMIC_BROKER_LOGGER
     return [
         Entry(name=name, value=levels[name], config_source=source, documentation="")
-        for name in wanted.of(levels)
+        for name in options.of(levels)
     ]
 
 
@@ -164,32 +164,32 @@ def describe_created(overrides: Overrides, broker: BrokerConfigs) -> list[Create
     ]
 
 
-def _entries(kind: int, name: str, wanted: DescribeOptions, sources: Sources) -> list[Entry]:
+def _entries(kind: int, name: str, options: DescribeOptions, sources: Sources) -> list[Entry]:
     match kind:
         case ConfigResourceType.TOPIC:
             check_topic_name(name)
             topic = sources.topic_configs_or_none(name)
             if topic is None:
                 raise UnknownTopicOrPartitionError(topic=name)
-            return describe_topic(topic, wanted)
+            return describe_topic(topic, options)
         case ConfigResourceType.BROKER:
             if not name:
-                return describe_broker_defaults(sources.config, wanted)
+                return describe_broker_defaults(sources.config, options)
             _check_is_broker(name, sources.config.node_id, "or empty string, but")
-            return describe_broker(sources.config, wanted)
+            return describe_broker(sources.config, options)
         case ConfigResourceType.BROKER_LOGGER:
             if not name:
                 raise InvalidRequestError("Broker id must not be empty")
             _check_is_broker(name, sources.config.node_id, "but")
-            return describe_loggers(sources.loggers, wanted)
+            return describe_loggers(sources.loggers, options)
         case ConfigResourceType.CLIENT_METRICS:
             if not name:
                 raise InvalidRequestError("Client metrics subscription name must not be empty")
-            return describe_client_metrics(sources.config_overrides(kind, name), wanted)
+            return describe_client_metrics(sources.config_overrides(kind, name), options)
         case ConfigResourceType.GROUP:
             if not name:
                 raise InvalidRequestError("Group name must not be empty")
-            return describe_group(GroupConfigs(sources.config_overrides(kind, name), sources.config), wanted)
+            return describe_group(GroupConfigs(sources.config_overrides(kind, name), sources.config), options)
         case _:
             raise InvalidRequestError(f"Unsupported resource type: {kind}")
 
@@ -205,9 +205,9 @@ def _listed(table: ConfigTable, overridden: Iterable[str]) -> dict[str, None]:
 
 
 def _broker_entry(
-    name: str, value: str | None, found: Sequence[LayerValue], wanted: DescribeOptions
+    name: str, value: str | None, found: Sequence[LayerValue], options: DescribeOptions
 ) -> Entry:
-    entry = _entry(name, definition_of(name), value, found, wanted)
+    entry = _entry(name, definition_of(name), value, found, options)
     entry.read_only = name not in BROKER or BROKER[name].update_mode is UpdateMode.READ_ONLY
     return entry
 
@@ -217,12 +217,12 @@ def _entry(
     definition: Definition | None,
     value: str | None,
     found: Sequence[LayerValue],
-    wanted: DescribeOptions,
+    options: DescribeOptions,
 ) -> Entry:
     # What has no definition may be the secret of a plugin.
     sensitive = definition is None or definition.is_sensitive
     source = found[0].source if found else ConfigSource.DEFAULT
-    synonyms = found if wanted.synonyms else ()
+    synonyms = found if options.synonyms else ()
     return Entry(
         name=name,
         value=None if sensitive else value,
@@ -232,7 +232,7 @@ def _entry(
             _Synonym(name=s.name, value=None if sensitive else s.value, source=s.source) for s in synonyms
         ],
         config_type=ConfigType.UNKNOWN if definition is None else definition.type,
-        documentation=definition.documentation if wanted.documentation and definition is not None else None,
+        documentation=definition.documentation if options.documentation and definition is not None else None,
     )
 
 

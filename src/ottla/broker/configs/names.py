@@ -1,6 +1,6 @@
 """The names in requests: which a resource may have, and the order in which Kafka comes across those of configs.
 
-The sentences about names that no resource has are Kafka's. The order is that of a Java hash table. A response names
+The error messages for names that no resource has are Kafka's. The order is that of a Java hash table. A response has
 one mistake, the first that Kafka meets, or lists names in the order in which it meets them. Both follow from the
 hashes of the names, so they are the same every time: clients show them, and tests compare them.
 """
@@ -55,7 +55,7 @@ def check_name(kind: int, name: str) -> None:
 def check_is_node(name: str, node_id: int, otherwise: str, *, subject: str = "Node") -> None:
     """A broker describes and alters only itself: it alone knows whether it could live with a change.
 
-    `otherwise` is the sentence about another broker; Kafka has one for each request.
+    `otherwise` is the error message for another broker; Kafka has one for each request.
     """
     named = node_id_of(name)
     if named is None:
@@ -80,12 +80,12 @@ def hash_order(names: Iterable[str]) -> list[str]:
     >>> hash_order(["metrics", "interval.ms"])
     ['interval.ms', 'metrics']
     """
-    held = list(dict.fromkeys(names))
+    distinct = list(dict.fromkeys(names))
     buckets = _BUCKETS
-    while len(held) > buckets * 3 // 4:
+    while len(distinct) > buckets * 3 // 4:
         buckets *= 2
     # Names that share a bucket stay in the order in which they came.
-    return sorted(held, key=lambda name: _spread(name) & (buckets - 1))
+    return sorted(distinct, key=lambda name: _spread(name) & (buckets - 1))
 
 
 def _spread(name: str) -> int:

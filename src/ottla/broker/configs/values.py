@@ -1,4 +1,4 @@
-"""From text to a typed value and back, as Kafka's ConfigDef does it, with Kafka's sentences about bad ones.
+"""From text to a typed value and back, as Kafka's ConfigDef does it, with Kafka's error messages for bad ones.
 
 Which error code a bad value leads to depends on the resource: ConfigError becomes INVALID_CONFIG for a topic and
 INVALID_REQUEST for a broker (alter.py), and reaches a user as the ValueError it is.

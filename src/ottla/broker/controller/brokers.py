@@ -240,7 +240,7 @@ def _next_state(context: Context, broker: BrokerImage, request: BrokerHeartbeatR
 
 
 def _next_in_shutdown(context: Context, broker: BrokerImage, shutdown_offset: int) -> _Next:
-    """It may go when it leads nothing and everyone who stays knows who leads instead."""
+    """It may go when it leads nothing and every broker that stays has read which replicas lead instead."""
     active = [other.id for other in context.image.brokers.values() if other.active]
     sessions = [context.sessions.get(broker_id) for broker_id in active]
     everyone_knows = all(

@@ -115,7 +115,7 @@ def _alter(
         try:
             if times[key] > 1:
                 raise InvalidRequestError("Each resource must appear at most once.")
-            wanted = rule(resource, current)
+            changed = rule(resource, current)
             _check_exists(context, *key)
         except UnknownServerError:
             # Kafka's controller has not expected this, and fails the whole request.
@@ -123,7 +123,7 @@ def _alter(
         except BrokerError as error:
             outcomes.append((resource, error))
         else:
-            records += _differences(key, current, wanted)
+            records += _differences(key, current, changed)
             outcomes.append((resource, None))
     return records, outcomes
 
@@ -138,11 +138,11 @@ def _check_exists(context: Context, resource_type: int, name: str) -> None:
 
 
 def _differences(
-    key: tuple[int, str], current: Mapping[str, str], wanted: Mapping[str, str]
+    key: tuple[int, str], current: Mapping[str, str], changed: Mapping[str, str]
 ) -> Iterator[ConfigRecord]:
     for name in current:
-        if name not in wanted:
+        if name not in changed:
             yield ConfigRecord(*key, name, None)
-    for name, value in wanted.items():
+    for name, value in changed.items():
         if current.get(name) != value:
             yield ConfigRecord(*key, name, value)

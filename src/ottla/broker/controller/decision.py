@@ -85,7 +85,7 @@ class Context:
     """Every node can open every log, so a replica that is alive is in sync."""
 
     def check_broker_epoch(self, broker_id: int, broker_epoch: int) -> None:
-        """A broker speaks for its latest incarnation, or not at all."""
+        """Only the latest incarnation of a broker may send requests."""
         broker = self.image.brokers.get(broker_id)
         if broker is None:
             raise StaleBrokerEpochError(f"No broker registration found for broker id {broker_id}")

@@ -251,20 +251,20 @@ _ELECTIONS: Final = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 def elect_leaders(context: Context, request: ElectLeadersRequest) -> Decision[ElectLeadersResponse]:
     """For the partitions that are named, or for all; where none is named, not even the type is looked at."""
     response = ElectLeadersResponse()
-    wanted = request.topic_partitions
-    if wanted is not None and not wanted:
+    requested = request.topic_partitions
+    if requested is not None and not requested:
         return Decision([], response)
     check_time(request.timeout_ms)
     election_type = _ELECTIONS.get(request.election_type)
     if election_type is None:
         raise InvalidRequestError(f"Unknown election type {request.election_type}")
-    if wanted is None:
-        wanted = [
+    if requested is None:
+        requested = [
             ElectLeadersRequest.TopicPartitions(topic=topic.name, partitions=list(topic.partitions))
             for topic in context.image.topics.values()
         ]
     records: list[PartitionChangeRecord] = []
-    for topic in wanted:
+    for topic in requested:
         result = ElectLeadersResponse.ReplicaElectionResult(topic=topic.topic)
         response.replica_election_results.append(result)
         for index in topic.partitions:

@@ -67,13 +67,16 @@ _UNSUPPORTED_VERSION: Final = 35
 @handles(FetchRequest, versions=_BY_NAME)
 async def fetch(controller: ControllerNode, request: FetchRequest, call: Call) -> FetchResponse:
     (topic,) = request.topics
-    (wanted,) = topic.partitions
-    partition = FetchResponse.PartitionData(partition_index=wanted.partition, high_watermark=-1)
-    if topic.topic != METADATA_TOPIC or wanted.partition != 0:
+    (requested,) = topic.partitions
+    partition = FetchResponse.PartitionData(partition_index=requested.partition, high_watermark=-1)
+    if topic.topic != METADATA_TOPIC or requested.partition != 0:
         partition.error_code = _UNKNOWN_TOPIC
     else:
         partition.records = await controller.read(
-            request.replica_id, wanted.fetch_offset, wanted.partition_max_bytes, request.max_wait_ms / 1000
+            request.replica_id,
+            requested.fetch_offset,
+            requested.partition_max_bytes,
+            request.max_wait_ms / 1000,
         )
         partition.high_watermark = controller.log_end_offset
     return FetchResponse(

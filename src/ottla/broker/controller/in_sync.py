@@ -1,4 +1,4 @@
-"""AlterPartition: a leader reports who is in sync with it, and the controller makes it so, or refuses.
+"""AlterPartition: a leader reports which replicas are in sync with it, and the controller makes it so, or refuses.
 
 The leader has to know the partition as it is now, down to its epochs, and may only count in brokers that are
 alive in the incarnation that the leader knows (KIP-841, KIP-903).
@@ -43,42 +43,42 @@ def alter_partition(
     for data in request.topics:
         topic_data = AlterPartitionResponse.TopicData(topic_id=data.topic_id)
         response.topics.append(topic_data)
-        for wanted in data.partitions:
+        for requested in data.partitions:
             try:
-                topic, partition = _find(context, data, wanted)
-                members = _members(wanted, version)
-                _check(context, request.broker_id, partition, wanted, members)
-                made = _change(context, topic, wanted, members)
+                topic, partition = _find(context, data, requested)
+                members = _members(requested, version)
+                _check(context, request.broker_id, partition, requested, members)
+                made = _change(context, topic, requested, members)
                 records += [] if made is None else [made]
-                topic_data.partitions.append(_altered(request.broker_id, wanted, partition, made))
+                topic_data.partitions.append(_altered(request.broker_id, requested, partition, made))
             except BrokerError as error:
                 refused = AlterPartitionResponse.PartitionData(
-                    partition_index=wanted.partition_index, error_code=error.code
+                    partition_index=requested.partition_index, error_code=error.code
                 )
                 topic_data.partitions.append(refused)
     return Decision(records, response)
 
 
 def _find(
-    context: Context, data: AlterPartitionRequest.TopicData, wanted: AlterPartitionRequest.PartitionData
+    context: Context, data: AlterPartitionRequest.TopicData, requested: AlterPartitionRequest.PartitionData
 ) -> tuple[TopicImage, PartitionImage]:
     topic = context.image.topics_by_id.get(data.topic_id)
     if topic is None:
         raise UnknownTopicIdError()
-    partition = topic.partitions.get(wanted.partition_index)
+    partition = topic.partitions.get(requested.partition_index)
     if partition is None:
         raise UnknownTopicOrPartitionError()
     return topic, partition
 
 
 def _members(
-    wanted: AlterPartitionRequest.PartitionData, version: int
+    requested: AlterPartitionRequest.PartitionData, version: int
 ) -> Sequence[AlterPartitionRequest.BrokerState]:
     if version >= _EPOCHS_SINCE:
-        return wanted.new_isr_with_epochs
+        return requested.new_isr_with_epochs
     return [
         AlterPartitionRequest.BrokerState(broker_id=replica, broker_epoch=_ANY_EPOCH)
-        for replica in wanted.new_isr
+        for replica in requested.new_isr
     ]
 
 
@@ -86,22 +86,25 @@ def _check(
     context: Context,
     broker_id: int,
     partition: PartitionImage,
-    wanted: AlterPartitionRequest.PartitionData,
+    requested: AlterPartitionRequest.PartitionData,
     members: Sequence[AlterPartitionRequest.BrokerState],
 ) -> None:
-    if wanted.leader_epoch > partition.leader_epoch or wanted.partition_epoch > partition.partition_epoch:
+    if (
+        requested.leader_epoch > partition.leader_epoch
+        or requested.partition_epoch > partition.partition_epoch
+    ):
         # The leader knows more than this controller, so there must be a newer one.
         raise NotControllerError()
-    if wanted.leader_epoch < partition.leader_epoch:
+    if requested.leader_epoch < partition.leader_epoch:
         raise FencedLeaderEpochError()
     if broker_id != partition.leader:
         raise InvalidRequestError()
-    if wanted.partition_epoch < partition.partition_epoch:
+    if requested.partition_epoch < partition.partition_epoch:
         raise InvalidUpdateVersionError()
     isr = [member.broker_id for member in members]
     if len(set(isr)) < len(isr) or not set(isr) <= set(partition.replicas) or partition.leader not in isr:
         raise InvalidRequestError()
-    recovering = bool(wanted.leader_recovery_state)
+    recovering = bool(requested.leader_recovery_state)
     if recovering and (len(isr) > 1 or not partition.recovering):
         raise InvalidRequestError()
     for member in members:
@@ -117,28 +120,30 @@ def _check_eligible(context: Context, member: AlterPartitionRequest.BrokerState)
 def _change(
     context: Context,
     topic: TopicImage,
-    wanted: AlterPartitionRequest.PartitionData,
+    requested: AlterPartitionRequest.PartitionData,
     members: Sequence[AlterPartitionRequest.BrokerState],
 ) -> PartitionChangeRecord | None:
-    partition = topic.partitions[wanted.partition_index]
+    partition = topic.partitions[requested.partition_index]
     target = PartitionTarget.of(
         partition,
         isr=[member.broker_id for member in members],
-        recovering=bool(wanted.leader_recovery_state),
+        recovering=bool(requested.leader_recovery_state),
     )
     election_type = Election.UNCLEAN if allows_unclean(context, topic.name) else Election.ONLINE
     # The leader's word is the whole truth here: no replica rejoins on top of it, shared volume or not.
-    return change(topic.id, wanted.partition_index, partition, target, context.image.is_active, election_type)
+    return change(
+        topic.id, requested.partition_index, partition, target, context.image.is_active, election_type
+    )
 
 
 def _altered(
     broker_id: int,
-    wanted: AlterPartitionRequest.PartitionData,
+    requested: AlterPartitionRequest.PartitionData,
     partition: PartitionImage,
     made: PartitionChangeRecord | None,
 ) -> AlterPartitionResponse.PartitionData:
     after = partition if made is None else partition.merge(made)
-    result = AlterPartitionResponse.PartitionData(partition_index=wanted.partition_index)
+    result = AlterPartitionResponse.PartitionData(partition_index=requested.partition_index)
     if after.leader != broker_id:
         # The change has completed a reassignment that takes the leader away; both the record and the error hold.
         result.error_code = NewLeaderElectedError.code

@@ -207,15 +207,15 @@ class ControllerNode:
     # What time does
 
     def _watch_sessions(self) -> None:
-        """Fences who has not been heard of."""
+        """Fences the brokers whose sessions are over."""
         if self.now() - self._due > _ASLEEP:
-            # A controller that was asleep itself, or whose clock a test has moved, cannot know who was silent:
-            # those who live get the time for a heartbeat.
+            # A controller that was asleep itself, or whose clock a test has moved, cannot know which
+            # brokers were silent: those that live get the time for a heartbeat.
             self._look_again(_GRACE)
             return
         records = self.state.expire(self.now())
         if records:
-            _log.info("the controller fences whom it has not heard of: %s", records)
+            _log.info("the controller fences brokers without a heartbeat: %s", records)
             self.commit(records)
         expiry = self.state.next_expiry
         self._look_again(_AT_LEAST if expiry is None else min(_AT_LEAST, max(0.0, expiry - self.now())))

@@ -117,7 +117,7 @@ class _Racks:
         return tuple(replicas)
 
     def _leader(self) -> tuple[int | None, int]:
-        """The first live broker from the start on, and the place of its rack."""
+        """The first live broker from the start on, and the position of its rack."""
         at = self._start
         while True:
             broker = self._rack(at).live.next(self._round)

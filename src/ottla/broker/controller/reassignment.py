@@ -56,16 +56,16 @@ def alter_reassignments(
 def list_reassignments(
     context: Context, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    wanted = request.topics
-    if wanted is None:
-        wanted = [
+    requested = request.topics
+    if requested is None:
+        requested = [
             ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics(
                 name=topic.name, partition_indexes=list(topic.partitions)
             )
             for topic in context.image.topics.values()
         ]
     response = ListPartitionReassignmentsResponse(error_message=None)
-    for named in wanted:
+    for named in requested:
         topic = context.image.topics.get(named.name)
         ongoing = [] if topic is None else _ongoing(topic, named.partition_indexes)
         if ongoing:
@@ -80,36 +80,36 @@ def list_reassignments(
 def _alter(
     context: Context,
     name: str,
-    wanted: AlterPartitionReassignmentsRequest.ReassignablePartition,
+    requested: AlterPartitionReassignmentsRequest.ReassignablePartition,
     may_resize: bool,
 ) -> PartitionChangeRecord | None:
     topic = context.image.topics.get(name)
     if topic is None:
         raise UnknownTopicOrPartitionError(f"Unable to find a topic named {name}.")
-    index = wanted.partition_index
+    index = requested.partition_index
     partition = topic.partitions.get(index)
     if partition is None:
         raise UnknownTopicOrPartitionError(f"Unable to find partition {name}:{index}.")
-    if wanted.replicas is None:
+    if requested.replicas is None:
         return _cancel(context, topic, index, partition)
-    check_assignment(context, wanted.replicas)
+    check_assignment(context, requested.replicas)
     if not may_resize:
-        _check_size(partition, len(wanted.replicas))
-    removing = sorted(set(partition.replicas) - set(wanted.replicas))
+        _check_size(partition, len(requested.replicas))
+    removing = sorted(set(partition.replicas) - set(requested.replicas))
     target = PartitionTarget.of(
         partition,
-        replicas=[*wanted.replicas, *removing],
-        adding=sorted(set(wanted.replicas) - set(partition.replicas)) or None,
+        replicas=[*requested.replicas, *removing],
+        adding=sorted(set(requested.replicas) - set(partition.replicas)) or None,
         removing=removing or None,
     )
     return propose(context, topic, index, target, election_type=Election.ONLINE)
 
 
-def _check_size(partition: PartitionImage, wanted: int) -> None:
+def _check_size(partition: PartitionImage, size: int) -> None:
     """A reassignment that is pending counts as done."""
     current = len([replica for replica in partition.replicas if replica not in partition.removing])
-    if wanted != current:
-        raise InvalidReplicationFactorError(f"The replication factor is changed from {current} to {wanted}")
+    if size != current:
+        raise InvalidReplicationFactorError(f"The replication factor is changed from {current} to {size}")
 
 
 def _cancel(

@@ -83,15 +83,15 @@ def create_topics(
         refused[METADATA_TOPIC] = InvalidRequestError(
             f"Creation of internal topic {METADATA_TOPIC} is prohibited."
         )
-    wanted = [topic for topic in request.topics if topic.name not in refused]
-    if wanted:
+    requested = [topic for topic in request.topics if topic.name not in refused]
+    if requested:
         check_time(request.timeout_ms)
     response = CreateTopicsResponse()
     records: list[MetadataRecord] = []
-    _check_excess(context, wanted)
+    _check_excess(context, requested)
     # Names are checked against the topics of before: Kafka, too, lets two that collide in by one request.
     collisions = _names_by_unified(context)
-    for topic in wanted:
+    for topic in requested:
         try:
             _check_name(context, topic.name, collisions)
             made = _new_topic(context, topic)
@@ -338,29 +338,29 @@ def create_partitions(
 
 
 def _new_partitions(
-    context: Context, wanted: CreatePartitionsRequest.CreatePartitionsTopic, at_most: int
+    context: Context, requested: CreatePartitionsRequest.CreatePartitionsTopic, at_most: int
 ) -> list[PartitionRecord]:
-    topic = context.image.topics.get(wanted.name)
+    topic = context.image.topics.get(requested.name)
     if topic is None:
         raise UnknownTopicOrPartitionError()
     present = len(topic.partitions)
-    if wanted.count == present:
+    if requested.count == present:
         raise InvalidPartitionsError(f"Topic already has {present} partition(s).")
-    if wanted.count < present:
+    if requested.count < present:
         raise InvalidPartitionsError(
-            f"The topic {wanted.name} currently has {present} partition(s); {wanted.count} would not be an "
+            f"The topic {requested.name} currently has {present} partition(s); {requested.count} would not be an "
             "increase."
         )
     replication_factor = len(topic.partitions[0].replicas)
-    if wanted.count - present > at_most:
+    if requested.count - present > at_most:
         raise UnknownServerError  # as in Kafka, which has a word for it only where topics are created
-    if wanted.assignments is None:
+    if requested.assignments is None:
         brokers = context.image.brokers.values()
         added: Sequence[Sequence[int]] = placement.place(
-            wanted.count - present, replication_factor, brokers, context.random
+            requested.count - present, replication_factor, brokers, context.random
         )
     else:
-        added = _added_by_hand(context, topic, wanted.count - present, wanted.assignments)
+        added = _added_by_hand(context, topic, requested.count - present, requested.assignments)
     return [
         new_partition(context, topic.id, present + position, replicas)
         for position, replicas in enumerate(added)

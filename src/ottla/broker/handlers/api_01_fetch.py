@@ -84,7 +84,7 @@ def fetch(
         # As in Kafka, which has no other response to it.
         return _failure(request, call.version, UnknownServerError())
     reading.read()
-    if reading.is_enough or request.max_wait_ms <= 0 or not context.wanted:
+    if reading.is_enough or request.max_wait_ms <= 0 or not context.partitions:
         return reading.respond()
     return node.replicas.purgatory.park(
         [partition.key for partition in reading.partitions],
@@ -95,7 +95,7 @@ def fetch(
 
 
 class _Reading:
-    """One request over the partitions it wants; may be read again after a wait."""
+    """One request over the partitions that it names; may be read again after a wait."""
 
     def __init__(self, node: NodeContext, request: FetchRequest, call: Call, context: FetchContext) -> None:
         self._node = node
@@ -125,8 +125,8 @@ class _Reading:
         """Whether there is anything to read, or to fail to read."""
         image = self._node.image
         return any(
-            wanted.topic is not None and image.partition(wanted.topic, wanted.partition) is not None
-            for wanted in self._context.wanted
+            requested.topic is not None and image.partition(requested.topic, requested.partition) is not None
+            for requested in self._context.partitions
         )
 
     def read(self) -> None:
@@ -136,29 +136,29 @@ class _Reading:
         nameless: FetchResults = []
         unknown: FetchResults = []
         left = self._limit
-        for wanted in self._context.wanted:
+        for requested in self._context.partitions:
             before = self._size
             try:
-                result = self._read_one(wanted, left)
+                result = self._read_one(requested, left)
             except UnknownTopicIdError as error:
-                nameless.append((wanted, self._failed(wanted, error)))
+                nameless.append((requested, self._failed(requested, error)))
                 continue
             except UnknownTopicOrPartitionError as error:
-                unknown.append((wanted, self._failed(wanted, error)))
+                unknown.append((requested, self._failed(requested, error)))
                 continue
             except BrokerError as error:
-                result = self._failed(wanted, error)
+                result = self._failed(requested, error)
             # A limit below zero fails the first partition that it is applied to, and no other.
             left = max(0, left - (self._size - before))
-            self._results.append((wanted, result))
+            self._results.append((requested, result))
         # As Kafka has it: what is not there comes last.
         self._results += nameless + unknown
 
-    def _failed(self, wanted: SessionPartition, error: BrokerError) -> FetchResponse.PartitionData:
+    def _failed(self, requested: SessionPartition, error: BrokerError) -> FetchResponse.PartitionData:
         self._at_once = True
-        result = _refused(wanted.partition, error)
-        if wanted.topic is not None and self._call.version >= _HINTS_SINCE:
-            self._hints.add(result, wanted.topic, wanted.partition, error)
+        result = _refused(requested.partition, error)
+        if requested.topic is not None and self._call.version >= _HINTS_SINCE:
+            self._hints.add(result, requested.topic, requested.partition, error)
         return result
 
     def complete(self) -> FetchResponse:
@@ -176,11 +176,11 @@ class _Reading:
         response.node_endpoints = self._hints.endpoints()
         return response
 
-    def _read_one(self, wanted: SessionPartition, left: int) -> FetchResponse.PartitionData:
-        partition = self._partition(wanted)
-        request = wanted.request
+    def _read_one(self, requested: SessionPartition, left: int) -> FetchResponse.PartitionData:
+        partition = self._partition(requested)
+        request = requested.request
         result = FetchResponse.PartitionData(
-            partition_index=wanted.partition,
+            partition_index=requested.partition,
             high_watermark=partition.high_watermark,
             last_stable_offset=partition.last_stable_offset,
             log_start_offset=partition.log.log_start_offset,
@@ -217,16 +217,18 @@ class _Reading:
             ]
         return result
 
-    def _partition(self, wanted: SessionPartition) -> Partition:
-        node, request = self._node, wanted.request
-        if wanted.topic is None:
+    def _partition(self, requested: SessionPartition) -> Partition:
+        node, request = self._node, requested.request
+        if requested.topic is None:
             raise UnknownTopicIdError(broker=node.id)
-        self._call.check(wanted.topic, wanted.partition)
+        self._call.check(requested.topic, requested.partition)
         if self._call.version < _RACKS_SINCE:
-            return node.replicas.led(wanted.topic, wanted.partition, _epoch(request))
-        partition = node.replicas.hosted(wanted.topic, wanted.partition)
-        if self._call.version >= TOPIC_IDS_SINCE and partition.topic_id != wanted.topic_id:
-            raise InconsistentTopicIdError(topic=wanted.topic, partition=wanted.partition, broker=node.id)
+            return node.replicas.led(requested.topic, requested.partition, _epoch(request))
+        partition = node.replicas.hosted(requested.topic, requested.partition)
+        if self._call.version >= TOPIC_IDS_SINCE and partition.topic_id != requested.topic_id:
+            raise InconsistentTopicIdError(
+                topic=requested.topic, partition=requested.partition, broker=node.id
+            )
         partition.check_epoch(_epoch(request))
         if self._replica >= 0:
             partition.check_leader()

@@ -87,14 +87,14 @@ def _topics(node: NodeContext, request: MetadataRequest, call: Call) -> list[Des
     image = node.image
     if not request.topics and (request.topics is None or call.version < _EMPTY_IS_NONE_SINCE):
         return _described(image.topics.values(), node, request, call)
-    wanted = request.topics or []
+    requested = request.topics or []
     if call.version < _BY_ID_SINCE:
-        _check_named(wanted, call.version)
-    ids = dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID)
+        _check_named(requested, call.version)
+    ids = dict.fromkeys(topic.topic_id for topic in requested if topic.topic_id != ZERO_UUID)
     if ids:
         known = [image.topics_by_id[topic_id] for topic_id in ids if topic_id in image.topics_by_id]
         return _unknown_ids(image, ids) + _described(known, node, request, call)
-    names = dict.fromkeys(_name(topic) for topic in wanted)
+    names = dict.fromkeys(_name(topic) for topic in requested)
     known = [image.topics[name] for name in names if name in image.topics]
     missing = [name for name in names if name not in image.topics]
     if missing and request.allow_auto_topic_creation and node.configs.value("auto.create.topics.enable"):
@@ -102,9 +102,9 @@ def _topics(node: NodeContext, request: MetadataRequest, call: Call) -> list[Des
     return _described(known, node, request, call) + [_missing(name, request) for name in missing]
 
 
-def _check_named(wanted: Iterable[MetadataRequest.MetadataRequestTopic], version: int) -> None:
+def _check_named(requested: Iterable[MetadataRequest.MetadataRequestTopic], version: int) -> None:
     """Versions 10 and 11 have the field for ids, but were never allowed to use it."""
-    for topic in wanted:
+    for topic in requested:
         if topic.name is None:
             raise InvalidRequestError(f"Topic name can not be null for version {version}")
         if topic.topic_id != ZERO_UUID:

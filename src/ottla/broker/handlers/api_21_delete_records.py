@@ -34,7 +34,7 @@ def _refuse(request: DeleteRecordsRequest, error: BrokerError) -> DeleteRecordsR
         topics=[
             DeleteRecordsResponse.DeleteRecordsTopicResult(
                 name=topic.name,
-                partitions=[_refused(wanted.partition_index, error) for wanted in topic.partitions],
+                partitions=[_refused(partition.partition_index, error) for partition in topic.partitions],
             )
             for topic in request.topics
         ]
@@ -46,15 +46,15 @@ def delete_records(node: NodeContext, request: DeleteRecordsRequest, call: Call)
     offsets: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         partitions = offsets.setdefault(topic.name, {})
-        partitions.update((wanted.partition_index, wanted.offset) for wanted in topic.partitions)
+        partitions.update((partition.partition_index, partition.offset) for partition in topic.partitions)
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsResponse.DeleteRecordsTopicResult(
                 name=name,
-                partitions=[_result(node, call, name, index, offset) for index, offset in wanted.items()],
+                partitions=[_result(node, call, name, index, offset) for index, offset in partitions.items()],
             )
-            for name, wanted in offsets.items()
-            if wanted
+            for name, partitions in offsets.items()
+            if partitions
         ]
     )
 

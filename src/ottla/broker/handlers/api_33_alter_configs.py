@@ -50,7 +50,7 @@ async def alter_configs(node: NodeContext, request: AlterConfigsRequest, call: C
 
 
 def fill_in(results: Sequence[_Result], of_controller: Iterable[_Result]) -> None:
-    """What the controller says of some resources, in its place: results come in the order of the request."""
+    """Fills the controller's results in where they belong: results come in the order of the request."""
     said = {(each.resource_type, each.resource_name): each for each in of_controller}
     for result in results:
         found = said.get((result.resource_type, result.resource_name))

@@ -85,18 +85,18 @@ def _page(image: MetadataImage, name: str, first: int, most: int) -> tuple[Topic
 def _names(image: MetadataImage, request: DescribeTopicPartitionsRequest) -> list[str]:
     """What is to be described, in its order, from the cursor on."""
     cursor = request.cursor
-    wanted = {topic.name: None for topic in request.topics} or dict.fromkeys(image.topics)
-    if cursor is None and "" in wanted:
+    requested = {topic.name: None for topic in request.topics} or dict.fromkeys(image.topics)
+    if cursor is None and "" in requested:
         raise UnknownServerError(
             "an empty name"
         )  # which Kafka takes for that of the cursor that is not there
-    if cursor is not None and request.topics and cursor.topic_name not in wanted:
+    if cursor is not None and request.topics and cursor.topic_name not in requested:
         raise InvalidRequestError(
             f"DescribeTopicPartitionsRequest topic list should contain the cursor topic: {cursor.topic_name}"
         )
     if cursor is not None and cursor.partition_index < 0:
         raise InvalidRequestError(f"DescribeTopicPartitionsRequest cursor partition must be valid: {cursor}")
-    return sorted(name for name in wanted if cursor is None or name >= cursor.topic_name)
+    return sorted(name for name in requested if cursor is None or name >= cursor.topic_name)
 
 
 def _first_partition(request: DescribeTopicPartitionsRequest, name: str) -> int:

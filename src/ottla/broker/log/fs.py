@@ -106,8 +106,8 @@ class MemoryFile:
 
     def _start_chunk(self, needed: int) -> None:
         self._seal()
-        wanted = min(max(2 * self._room, SMALLEST_CHUNK), LARGEST_CHUNK)
-        self._room = max(wanted, needed)
+        doubled = min(max(2 * self._room, SMALLEST_CHUNK), LARGEST_CHUNK)
+        self._room = max(doubled, needed)
         # A pooled block: pages that were used before cost a tenth of new ones.
         self._tail = memoryview(Memory(self._room))
         self._used = 0

@@ -1,7 +1,7 @@
 """One partition's log: what a leader or a follower appends, what is read, and where it begins and ends.
 
 A log is a list of segments, of which the last one grows. It knows its producers and the epochs of its leaders; it
-does not know who leads, what is replicated, or who waits for it. Those are the business of partition.py.
+does not know which replica leads, what is replicated, or which requests wait for it: that is replication/.
 
 Invariants: offsets only grow; what was appended is read back byte for byte, in whole batches; an append that raises
 has changed nothing. Where a write fails (Kafka's KAFKA_STORAGE_ERROR) the log is cut back to where it was; one that
@@ -24,7 +24,7 @@ from ottla.broker.log.config import LogConfig
 from ottla.broker.log.epochs import LeaderEpochs
 from ottla.broker.log.fs import FileSystem
 from ottla.broker.log.producers import Origin, ProducerStates
-from ottla.broker.log.rewrite import for_topic, place
+from ottla.broker.log.rewrite import assign_offsets, for_topic
 from ottla.broker.log.segment import Segment, TimestampedOffset
 from ottla.broker.log.snapshots import Snapshots
 from ottla.broker.log.transactions import Marker, aborted_between, read_marker
@@ -134,7 +134,7 @@ class Log:
         self._check_epoch(leader_epoch)
         inspected = inspect_batch(records, self.config, origin, now_ms, self.partition, version)
         data = for_topic(inspected, self.config, now_ms)
-        batch = place(data, self.log_end_offset, leader_epoch)
+        batch = assign_offsets(data, self.log_end_offset, leader_epoch)
         self._check_sizes(batch)
         # As in Kafka before the producer is looked at: what is refused then has begun a segment all the same.
         with self._all_or_nothing():
@@ -310,13 +310,13 @@ class Log:
         for segment in self._segments[self._number_of(offset) :]:
             if offset >= upper:
                 break
-            span = segment.span(offset, max_bytes - size, upper, at_least_one and not size)
-            if span is None:
+            found = segment.batches_from(offset, max_bytes - size, upper, at_least_one and not size)
+            if found is None:
                 continue
-            parts += segment.read(span.start, span.end)
-            size += span.end - span.start
-            offset = span.next_offset
-            if span.is_cut:
+            parts += segment.read(found.start, found.end)
+            size += found.end - found.start
+            offset = found.next_offset
+            if found.is_cut:
                 break
         return Slice(parts, size, offset)
 
@@ -330,11 +330,14 @@ class Log:
         for segment in self._segments[self._number_of(offset) :]:
             if offset >= upper_offset:
                 break
-            span = segment.bytes_from(offset, max_bytes, upper_offset, at_least_one)
-            if span is not None:
-                size = span.end - span.start
+            found = segment.bytes_from(offset, max_bytes, upper_offset, at_least_one)
+            if found is not None:
+                size = found.end - found.start
                 return Slice(
-                    segment.read(span.start, span.end) if size else [], size, span.next_offset, span.is_cut
+                    segment.read(found.start, found.end) if size else [],
+                    size,
+                    found.next_offset,
+                    found.is_cut,
                 )
         return Slice([], 0, offset)
 

@@ -104,7 +104,7 @@ def _check_times(inspected: Inspected) -> None:
         raise UnknownServerError("a timestamp is below -1, which stands for none")
 
 
-def place(data: bytearray | memoryview, base_offset: int, leader_epoch: int) -> Batch:
+def assign_offsets(data: bytearray | memoryview, base_offset: int, leader_epoch: int) -> Batch:
     """Gives the batch its offsets and its epoch; its header as it is now."""
     pack_base_offset(data, BASE_OFFSET_AT, base_offset)
     pack_leader_epoch(data, LEADER_EPOCH_AT, leader_epoch)
@@ -149,7 +149,7 @@ def _level(codec: int, config: LogConfig) -> int | None:
 
 
 def _recompressed(inspected: Inspected, codec: int, level: int | None) -> bytearray:
-    # A horizon for deletes takes the place of the base timestamp, which a new batch has from its first record. And
+    # A horizon for deletes stands where the base timestamp does, which a new batch has from its first record. And
     # where the producer claims a time of the log, every record has that one.
     if not inspected.offsets_are_dense or inspected.batch.attributes & (DELETE_HORIZON | APPEND_TIME):
         return _renumbered(inspected, codec, level)

@@ -167,12 +167,14 @@ class Segment:
         """The first batch that ends at `offset` or behind it."""
         if offset >= self.next_offset:
             return None
-        for place in walk(self._log, self._offsets.lookup(offset), self._log.size):
-            if place.last_offset >= offset:
-                return place
+        for batch in walk(self._log, self._offsets.lookup(offset), self._log.size):
+            if batch.last_offset >= offset:
+                return batch
         return None
 
-    def span(self, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool) -> SegmentRange | None:
+    def batches_from(
+        self, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool
+    ) -> SegmentRange | None:
         """The batches from the one with `offset` on, all below `upper_offset`; None if there are none.
 
         In `max_bytes`, unless the first is larger and `at_least_one` is to be had.
@@ -195,31 +197,31 @@ class Segment:
     def bytes_from(
         self, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool
     ) -> SegmentRange | None:
-        """As `span`, but the limit is filled, with the first bytes of a further batch if need be.
+        """As `batches_from`, but the limit is filled, with the first bytes of a further batch if need be.
 
         `next_offset` is then that of the batch which is not whole.
         """
-        span = self.span(offset, max_bytes, upper_offset, at_least_one)
-        if span is None or not span.is_cut or span.end == span.start:
-            return span
+        found = self.batches_from(offset, max_bytes, upper_offset, at_least_one)
+        if found is None or not found.is_cut or found.end == found.start:
+            return found
         excluded = self.locate(upper_offset)
         end = self._log.size if excluded is None else excluded.position
-        return span._replace(end=max(span.end, min(span.start + max_bytes, end)))
+        return found._replace(end=max(found.end, min(found.start + max_bytes, end)))
 
     def _last_before(self, first: BatchPosition, limit: int) -> BatchPosition:
         """The last batch that ends at `limit` or before it, from `first` on."""
         indexed = max(self._offsets.last_start_before(limit), first.position)
         last = self._last_between(indexed, limit)
         if last is None:
-            # The batch of that entry is too long, and the one wanted is right before it.
+            # The batch of that entry is too long, and the last that fits is right before it.
             before = max(self._offsets.last_start_before(indexed - 1), first.position)
             last = self._last_between(before, indexed)
         return first if last is None else last
 
     def _last_between(self, start: int, end: int) -> BatchPosition | None:
         last = None
-        for place in walk(self._log, start, end):
-            last = place
+        for batch in walk(self._log, start, end):
+            last = batch
         return last
 
     def read(self, start: int, end: int) -> list[memoryview]:
@@ -249,10 +251,10 @@ class Segment:
 
     def latest_record(self) -> TimestampedOffset | None:
         """The first of the records with the largest timestamp."""
-        place = self.locate(self._max_timestamp_offset)
-        if place is None:
+        batch = self.locate(self._max_timestamp_offset)
+        if batch is None:
             return None
-        for record in self._records(place.position, place.size, place.base_offset):
+        for record in self._records(batch.position, batch.size, batch.base_offset):
             if record.timestamp == self.max_timestamp:
                 return TimestampedOffset(record.timestamp, record.offset, record.leader_epoch)
         return None
@@ -289,9 +291,9 @@ class Segment:
         """The position between two batches where the first ends, and the second begins, with `offset`."""
         if offset == self.base_offset:
             return 0
-        for place in walk(self._log, self._offsets.lookup(offset - 1), self._log.size):
-            if place.last_offset >= offset - 1:
-                return place.end if place.last_offset == offset - 1 else None
+        for batch in walk(self._log, self._offsets.lookup(offset - 1), self._log.size):
+            if batch.last_offset >= offset - 1:
+                return batch.end if batch.last_offset == offset - 1 else None
         return None
 
     def forget_from(self, position: int, offset: int) -> None:
@@ -320,6 +322,6 @@ class Segment:
 
     def truncate_to(self, offset: int) -> None:
         """Drops every batch that has `offset` or a later one."""
-        place = self.locate(offset)
-        if place is not None:
-            self.cut(place.position, offset)
+        batch = self.locate(offset)
+        if batch is not None:
+            self.cut(batch.position, offset)

@@ -42,7 +42,7 @@ class Volume:
             self.fs.remove_directory(directory)
 
     def close(self) -> None:
-        """Closes what is still open, whether it is held or not."""
+        """Closes the logs that are still open, whether or not a replica uses them."""
         for log, _ in self._open.values():
             log.close()
         self._open.clear()

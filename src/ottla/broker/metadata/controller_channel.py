@@ -134,7 +134,7 @@ class ControllerChannel:
         self._check_not_closed()
 
     async def leave(self) -> None:
-        """Wants to shut down, until the controller has moved every leadership away or cannot be reached."""
+        """Requests a controlled shutdown, until every leadership has moved or the controller cannot be reached."""
         self._leaving = True
         try:
             while not (await self._heartbeat()).should_shut_down:

@@ -38,7 +38,7 @@ _NO_CONFIGS: Final[Mapping[str, str]] = {}
 
 @dataclass(frozen=True, slots=True)
 class BrokerImage:
-    """A registered broker; `epoch` tells its incarnations apart."""
+    """A registered broker; every incarnation has an `epoch` of its own."""
 
     id: int
     epoch: int

@@ -1,6 +1,6 @@
 """Which names a topic may have, and which of them are Kafka's own.
 
-Invariant: the sentences are Kafka's, since clients show them to people.
+Invariant: the error messages are Kafka's, since clients show them to people.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def is_internal(topic: str) -> bool:
 
 
 def why_invalid(name: str) -> str | None:
-    """Kafka's sentence about a name that no topic may have; None for a good one."""
+    """Kafka's error message for a name that no topic may have; None for a good one."""
     reason = _reason(name)
     return None if reason is None else f"Topic name is invalid: {reason}"
 

@@ -44,7 +44,7 @@ class SupportedFeature:
 
 @dataclass(frozen=True, slots=True)
 class RegisterBrokerRecord:
-    """A broker, or a new incarnation of one, wants to be part of the cluster."""
+    """A broker, or a new incarnation of one, has registered."""
 
     broker_id: int
     broker_epoch: int

@@ -1,6 +1,6 @@
 """Requests that wait for partitions of their node: each with its timeout, and with what ends its wait.
 
-A Fetch that finds too few bytes is parked here (Kafka calls the place a purgatory). The replica manager says what
+A Fetch that finds too few bytes is parked here, in what Kafka calls a purgatory. The replica manager says what
 happens to partitions: an append counts towards the bytes that a request lacks, any other change (a new leader, a
 replica that goes, a log that begins later) ends the wait at once. The end of the wait is not the response: dispatch
 awaits the parked request on the task of its connection, and only there the handler looks at the partitions again.

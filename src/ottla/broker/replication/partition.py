@@ -49,7 +49,7 @@ class Partition:
         """The controller has decided something about this partition."""
         self.image = image
         latest = self.log.epochs.latest
-        # A node that lags behind hears of its leadership after another one has taken over: the log knows better.
+        # A node that lags behind learns of its leadership after another one has taken over; the log has its epoch.
         if self.is_leader and (latest is None or image.leader_epoch > latest):
             self.log.epochs.assign(image.leader_epoch, self.log.log_end_offset)
 

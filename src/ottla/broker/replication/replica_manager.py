@@ -1,8 +1,8 @@
 """The replicas of one node: which partitions it hosts and leads, and everything that changes them.
 
-The metadata image says which replicas a node has and which of them lead; `apply` is the one place where a change of
-the image becomes a change of them. Handlers read from a partition directly, but appends and deletions come through
-here, because requests may be parked for them (delayed.py).
+The metadata image says which replicas a node has and which of them lead; a change of the image becomes a change of
+them in `apply` alone. Handlers read from a partition directly, but appends and deletions come through here, because
+requests may be parked for them (delayed.py).
 
 All nodes of a cluster mount one volume today, so every replica of a partition holds the same log (volume.py). A
 replica is opened, led and dropped here alone: that is where a log of its own, and the fetching of a follower, belong.
@@ -148,5 +148,5 @@ class ReplicaManager:
 
 
 def log_directory(topic: str, index: int, topic_id: Uuid) -> str:
-    """Below the topic's id: while a slow node still holds a deleted topic, its successor needs another place."""
+    """Below the topic's id: while a slow node still has a deleted topic, its successor needs another directory."""
     return f"{topic_id}/{topic}-{index}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Call:
-    """What a handler may want to know beside the body of its request."""
+    """What a handler needs beside the body of its request."""
 
     __slots__ = ("connection", "handler", "header", "listener", "principal", "refused", "request")
 
@@ -39,7 +39,7 @@ class Call:
         self.principal = principal
         """The sender: of a forwarded request the client, not the broker that forwards it."""
         self.refused: dict[PartitionKey, BrokerError] | None = None
-        """Partitions that a fault wants refused."""
+        """The error that a fault has for a partition."""
 
     @property
     def version(self) -> int:
@@ -54,7 +54,7 @@ class Call:
         return self.connection.peer
 
     def check(self, topic: str, partition: int) -> None:
-        """Raises what a fault wants answered for this partition; handlers call it before they touch it."""
+        """Raises the error that a fault has for this partition; handlers call it before they touch the partition."""
         if self.refused is not None and (topic, partition) in self.refused:
             raise self.refused[topic, partition]
 

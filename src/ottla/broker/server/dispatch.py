@@ -5,8 +5,9 @@ way). Handlers that need not wait respond within the call that brought the frame
 instance, holds up its own connection and no other. Requests queue only while the server is paused, and the queue
 is bounded: when it is full, no connection is read.
 
-What goes wrong is answered as Kafka does it: what cannot be understood closes the connection, ApiVersions of an
-unknown version is answered in version 0, and an unexpected error in a handler is UNKNOWN_SERVER_ERROR and a log line.
+Faulty requests get what they get from Kafka: one that cannot be decoded closes its connection, ApiVersions of an
+unknown version gets a response of version 0, and an unexpected error in a handler is UNKNOWN_SERVER_ERROR and a log
+line.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class Dispatcher:
         return len(self._working) + len(self._queue)
 
     def pause(self) -> None:
-        """Nothing is served and nothing answered until `resume`, as in a process that is stopped."""
+        """No request is served and no response leaves until `resume`, as in a process that is stopped."""
         if self._resumed is None:
             self._resumed = asyncio.Event()
 
@@ -191,7 +192,7 @@ class Dispatcher:
             f"versions {handler.versions.start} to {handler.versions.stop - 1}" if handler else "not at all"
         )
         _log.warning(
-            "node %s: closing %s: it asked for %s version %s, which is served %s here",
+            "node %s: closing %s: it requested %s version %s, which is served %s here",
             *(self._owner.id, connection.peer, name, version, served),
         )
         connection.abort()
@@ -202,7 +203,7 @@ class Dispatcher:
             return call.handler.function(self._owner, call.request, call)
         except BrokerError as error:
             return self._refuse(call, error)
-        except Exception:  # noqa: BLE001 - a bug in one handler is answered, and the node serves on
+        except Exception:  # noqa: BLE001 - a bug in one handler is an error response, and the node serves on
             return self._unexpected(call)
 
     async def _result(self, call: Call, pending: PendingResponse) -> Message | None:
@@ -210,7 +211,7 @@ class Dispatcher:
             return await pending
         except BrokerError as error:
             return self._refuse(call, error)
-        except Exception:  # noqa: BLE001 - a bug in one handler is answered, and the node serves on
+        except Exception:  # noqa: BLE001 - a bug in one handler is an error response, and the node serves on
             return self._unexpected(call)
 
     def _refuse(self, call: Call, error: BrokerError) -> Message | None:

@@ -128,10 +128,10 @@ class Fault:
 
     def strike(self) -> None:
         self.hits += 1
-        for wanted, waiter in self._waiters:
-            if self.hits >= wanted and not waiter.done():
+        for needed, waiter in self._waiters:
+            if self.hits >= needed and not waiter.done():
                 waiter.set_result(None)
-        self._waiters = [(wanted, waiter) for wanted, waiter in self._waiters if not waiter.done()]
+        self._waiters = [(needed, waiter) for needed, waiter in self._waiters if not waiter.done()]
 
     async def wait(self, hits: int = 1) -> None:
         """Returns when the rule has struck that often."""

@@ -4,9 +4,9 @@ A cache belongs to a node. A request becomes a context, which knows the partitio
 read, which of it the response has to mention. No I/O and no clock: the time comes with each call.
 
     session id   epoch   meaning
-    0            -1      no session wanted
+    0            -1      no session
     n            -1      close session n, serve this request without one
-    any          0       a new session, in place of n
+    any          0       a new session, instead of n
     n            > 0     the next request of session n
 """
 
@@ -39,7 +39,7 @@ SessionKey = tuple[str, Uuid, int]
 
 @dataclass(slots=True)
 class SessionPartition:
-    """A partition that is to be read, and what the client was last told of it, where there is a session."""
+    """A requested partition and, where there is a session, what the last response said of it."""
 
     topic: str | None
     topic_id: Uuid
@@ -52,7 +52,7 @@ class SessionPartition:
         return self.request.partition
 
     def update(self, result: FetchResponse.PartitionData) -> bool:
-        """Takes note of what the client is told; whether any of it is new."""
+        """Remembers what the response says; whether any of it is new."""
         mention = bool(result.records)
         if result.high_watermark != self.high_watermark:
             self.high_watermark = result.high_watermark
@@ -88,7 +88,8 @@ class CachedFetchSession:
 class FetchContext:
     """One request: the partitions to read, and what to respond."""
 
-    wanted: list[SessionPartition]
+    partitions: list[SessionPartition]
+    """The requested partitions, those of the session included."""
     session: CachedFetchSession | None = None
     is_incremental: bool = False
     error: BrokerError | None = None
@@ -102,7 +103,7 @@ class FetchContext:
         """
         if version < TOPIC_IDS_SINCE:
             return False
-        return any(wanted.topic_id == ZERO_UUID for wanted, _ in results[:-1])
+        return any(partition.topic_id == ZERO_UUID for partition, _ in results[:-1])
 
     def respond(self, results: list[tuple[SessionPartition, FetchResponse.PartitionData]]) -> FetchResponse:
         """The response, without what a session's client already knows."""
@@ -112,19 +113,21 @@ class FetchContext:
             response.session_id = 0
             return response
         last: tuple[str | None, Uuid] | None = None
-        for wanted, result in results:
-            mention = wanted.update(result) if self.session is not None else True
+        for partition, result in results:
+            mention = partition.update(result) if self.session is not None else True
             if self.is_incremental and not mention:
                 continue
             if self.is_incremental and result.records and self.session is not None:
                 # Those with data go to the end of the queue, so that with too little room for all of them every
                 # partition has its turn.
-                _move_to_end(self.session, wanted)
-            key = (wanted.topic, wanted.topic_id)
+                _move_to_end(self.session, partition)
+            key = (partition.topic, partition.topic_id)
             if key != last:
                 # The order of the partitions is kept, even if a topic is named twice for it.
                 response.responses.append(
-                    FetchResponse.FetchableTopicResponse(topic=wanted.topic or "", topic_id=wanted.topic_id)
+                    FetchResponse.FetchableTopicResponse(
+                        topic=partition.topic or "", topic_id=partition.topic_id
+                    )
                 )
                 last = key
             response.responses[-1].partitions.append(result)
@@ -149,16 +152,16 @@ class FetchSessions:
         return list(session.partitions.values()) if session else []
 
     def open(self, request: FetchRequest, version: int, topic_name: TopicName, now: float) -> FetchContext:
-        """What a request wants."""
+        """The partitions that a request is about, by itself or through its session."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
-            wanted = _wanted(request, version, topic_name)
+            requested = _requested(request, version, topic_name)
             session = None
             if request.session_epoch == INITIAL_EPOCH:
                 session = self._create(version, now)
             if session is not None:
-                session.partitions = wanted
-            return FetchContext(list(wanted.values()), session)
+                session.partitions = requested
+            return FetchContext(list(requested.values()), session)
         return self._continue(request, version, topic_name, now)
 
     def _continue(
@@ -171,23 +174,22 @@ class FetchSessions:
             return FetchContext([], error=InvalidFetchSessionEpochError())
         if session.uses_topic_ids != (version >= TOPIC_IDS_SINCE):
             return FetchContext([], error=FetchSessionTopicIdError())
-        for key, new in _wanted(request, version, topic_name).items():
-            known = session.partitions.get(key)
-            if known is None:
-                session.partitions[key] = new
+        for key, new in _requested(request, version, topic_name).items():
+            if key in session.partitions:
+                session.partitions[key].request = new.request
             else:
-                known.request = new.request
+                session.partitions[key] = new
         for topic in request.forgotten_topics_data:
             for partition in topic.partitions:
                 session.partitions.pop(_key(topic.topic, topic.topic_id, partition, version), None)
         if not session.partitions:
             del self._sessions[session.id]
-            return FetchContext(list(_wanted(request, version, topic_name).values()))
+            return FetchContext(list(_requested(request, version, topic_name).values()))
         session.advance(now)
-        for wanted in session.partitions.values():
-            if wanted.topic is None:
+        for known in session.partitions.values():
+            if known.topic is None:
                 # A topic that was unknown when the session began may have come since.
-                wanted.topic = topic_name(wanted.topic_id)
+                known.topic = topic_name(known.topic_id)
         return FetchContext(list(session.partitions.values()), session, is_incremental=True)
 
     def _create(self, version: int, now: float) -> CachedFetchSession | None:
@@ -210,22 +212,24 @@ class FetchSessions:
         return True
 
 
-def _wanted(request: FetchRequest, version: int, topic_name: TopicName) -> dict[SessionKey, SessionPartition]:
-    wanted: dict[SessionKey, SessionPartition] = {}
+def _requested(
+    request: FetchRequest, version: int, topic_name: TopicName
+) -> dict[SessionKey, SessionPartition]:
+    requested: dict[SessionKey, SessionPartition] = {}
     for topic in request.topics:
         name = topic_name(topic.topic_id) if version >= TOPIC_IDS_SINCE else topic.topic
         for partition in topic.partitions:
             key = _key(topic.topic, topic.topic_id, partition.partition, version)
-            wanted[key] = SessionPartition(name, key[1], partition)
-    return wanted
+            requested[key] = SessionPartition(name, key[1], partition)
+    return requested
 
 
 def _key(topic: str, topic_id: Uuid, partition: int, version: int) -> SessionKey:
     return ("", topic_id, partition) if version >= TOPIC_IDS_SINCE else (topic, ZERO_UUID, partition)
 
 
-def _move_to_end(session: CachedFetchSession, wanted: SessionPartition) -> None:
+def _move_to_end(session: CachedFetchSession, partition: SessionPartition) -> None:
     by_id = session.uses_topic_ids
-    key = ("" if by_id else wanted.topic or "", wanted.topic_id, wanted.partition)
+    key = ("" if by_id else partition.topic or "", partition.topic_id, partition.partition)
     if key in session.partitions:
         session.partitions[key] = session.partitions.pop(key)
