@@ -56,6 +56,14 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "_version": frozenset(),
 }
 
+# The rooms of the broker that lie above the others, with the rooms that may import them: replication, log, metadata
+# and the rest know neither an API, nor the controller, nor the cluster that puts them together.
+UPPER_ROOMS: dict[str, frozenset[str]] = {
+    "cluster": frozenset(),
+    "controller": frozenset({"cluster"}),
+    "handlers": frozenset({"cluster"}),
+}
+
 _PLACE_IT = "place it in MAY_IMPORT in tests/architecture/layers.py, or move the code into a declared layer"
 _CODE = (".py", ".pyx", ".pxd")
 
@@ -92,6 +100,32 @@ def upward_imports(sources: Iterable[Source]) -> Iterator[Violation]:
             if target == source.layer or target in allowed:
                 continue
             yield source.violation(line, _advice(source.layer, target))
+
+
+def imports_of_upper_rooms(sources: Iterable[Source]) -> Iterator[Violation]:
+    """Modules of the broker that import a room above their own. The broker's root, which hands it out, may."""
+    for source in sources:
+        parts = source.path.split("/")
+        if parts[:2] != [ROOT_PACKAGE, "broker"] or len(parts) < 4:
+            continue
+        for node in source.nodes:
+            if not isinstance(node, ast.Import | ast.ImportFrom):
+                continue
+            for name in _imported_modules(node, source):
+                upper = name[2] if name[:2] == [ROOT_PACKAGE, "broker"] and len(name) > 2 else ""
+                if upper in UPPER_ROOMS and upper != parts[2] and parts[2] not in UPPER_ROOMS[upper]:
+                    yield source.violation(
+                        node.lineno,
+                        f"broker/{parts[2]} imports broker/{upper}, which lies above it: move what both need "
+                        "below both, or pass it in",
+                    )
+
+
+def _imported_modules(node: ast.Import | ast.ImportFrom, source: Source) -> Iterator[list[str]]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name.split(".") for alias in node.names)
+    else:
+        yield from ([*absolute(node, source), alias.name] for alias in node.names)
 
 
 def eager_plugin_imports(sources: Iterable[Source]) -> Iterator[Violation]:

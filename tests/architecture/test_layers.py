@@ -9,6 +9,7 @@ import pytest
 from tests.architecture.layers import (
     MAY_IMPORT,
     eager_plugin_imports,
+    imports_of_upper_rooms,
     undeclared_packages,
     upward_imports,
 )
@@ -26,6 +27,40 @@ def test_the_tree_has_no_package_outside_the_layers() -> None:
 
 def test_the_spark_plugin_imports_ottla_lazily() -> None:
     assert report(eager_plugin_imports(real_tree())) == ""
+
+
+def test_no_room_of_the_broker_imports_one_above_it() -> None:
+    assert report(imports_of_upper_rooms(real_tree())) == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "line"),
+    [
+        ("ottla/broker/handlers/acls.py", "import os\nfrom ottla.broker.cluster.node import Node", 2),
+        ("ottla/broker/replication/partition.py", "import ottla.broker.cluster.node", 1),
+        ("ottla/broker/replication/partition.py", "from ottla.broker import controller", 1),
+        ("ottla/broker/server/call.py", "from ..handlers.context import NodeContext", 1),
+        ("ottla/broker/controller/state.py", "def f():\n    from ottla.broker.handlers import acls", 2),
+    ],
+)
+def test_an_import_of_a_room_above_is_reported(path: str, code: str, line: int) -> None:
+    told = report(imports_of_upper_rooms([Source(path, code)]))
+    assert told.startswith(f"src/{path}:{line}: broker/")
+    assert "which lies above it" in told
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("ottla/broker/cluster/node.py", "from ottla.broker.handlers.context import NodeContext"),
+        ("ottla/broker/cluster/node.py", "from ottla.broker.cluster.seeding import Seed"),
+        ("ottla/broker/controller/state.py", "from ottla.broker.controller import brokers"),
+        ("ottla/broker/__init__.py", "from ottla.broker.cluster.blocking import Cluster"),
+        ("ottla/spark/x.py", "from ottla.broker.cluster.blocking import Cluster"),
+    ],
+)
+def test_imports_of_rooms_below_and_from_outside_pass(path: str, code: str) -> None:
+    assert report(imports_of_upper_rooms([Source(path, code)])) == ""
 
 
 def test_the_layers_form_no_cycle() -> None:

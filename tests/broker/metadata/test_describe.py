@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.metadata.describe import (
-    CLUSTER_OPERATIONS,
     NO_CONTROLLER,
-    TOPIC_OPERATIONS,
     alive_broker,
     controller_id,
     leader_of,
@@ -45,9 +43,3 @@ def test_a_leader_that_has_been_unregistered_is_none() -> None:
     assert leader_of(image(1), PARTITION) == 1
     assert leader_of(image(fenced=(1,)), PARTITION) == 1
     assert leader_of(image(2), PARTITION) == -1
-
-
-def test_without_acls_every_operation_on_a_resource_is_allowed() -> None:
-    # As Apache Kafka without an authorizer answers (KIP-430).
-    assert TOPIC_OPERATIONS == 0b110111111000
-    assert CLUSTER_OPERATIONS == 0b1111110100000

@@ -17,8 +17,8 @@ from typing import Any, Self, TypeVar
 
 from ottla.broker.cluster.cluster import HOST, AsyncCluster, TopicSpec
 from ottla.broker.cluster.seeding import Seed
-from ottla.broker.cluster.telemetry import ClusterTelemetry
 from ottla.broker.server.faults import Action, Fault, drop
+from ottla.broker.server.telemetry import ClusterTelemetry
 from ottla.runtime import new_loop
 from ottla.wire.records import Record
 

@@ -24,7 +24,6 @@ from ottla.broker.cluster import seeding
 from ottla.broker.cluster.node import Node, NodeFailedError, NodeOptions
 from ottla.broker.cluster.releases import max_versions_of
 from ottla.broker.cluster.seeding import Seed
-from ottla.broker.cluster.telemetry import ClusterTelemetry
 from ottla.broker.configs import BrokerConfigs, TopicConfigs, log_config
 from ottla.broker.configs.broker import to_static_text
 from ottla.broker.controller.configs import ControllerRules
@@ -36,6 +35,7 @@ from ottla.broker.metadata.records import NO_LEADER
 from ottla.broker.replication.partition import Partition
 from ottla.broker.replication.replica_manager import log_directory
 from ottla.broker.server.faults import Faults
+from ottla.broker.server.telemetry import ClusterTelemetry
 from ottla.errors import BrokerError, raise_for_code
 from ottla.runtime import MovableClock, Runtime, SystemRuntime
 from ottla.wire import Uuid

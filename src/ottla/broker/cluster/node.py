@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.broker.cluster.telemetry import ClusterTelemetry
 from ottla.broker.configs.node import NodeConfigs
 from ottla.broker.coordinator.producer_ids import ProducerIdBlock
 from ottla.broker.handlers import BROKER_APIS
@@ -32,6 +31,7 @@ from ottla.broker.server.dispatch import Dispatcher
 from ottla.broker.server.faults import Faults
 from ottla.broker.server.fetch_sessions import FetchSessions
 from ottla.broker.server.server import Limits, Server
+from ottla.broker.server.telemetry import ClusterTelemetry
 from ottla.runtime import Runtime, Timer
 
 _log = logging.getLogger("ottla.broker.cluster.node")

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.broker.coordinator.internal_topics import creatable, is_internal
 from ottla.broker.metadata.describe import (
-    CLUSTER_OPERATIONS,
-    TOPIC_OPERATIONS,
     alive_broker,
     controller_id,
     leader_of,
@@ -25,6 +23,7 @@ from ottla.broker.metadata.describe import (
 from ottla.broker.metadata.image import MetadataImage, PartitionImage, TopicImage
 from ottla.broker.metadata.names import why_invalid
 from ottla.broker.metadata.records import NO_LEADER
+from ottla.broker.security.acl import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from ottla.broker.server.faults import NO_PARTITION
 from ottla.broker.server.registry import handles
 from ottla.errors import (

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.metadata.describe import CLUSTER_OPERATIONS, controller_id
+from ottla.broker.metadata.describe import controller_id
+from ottla.broker.security.acl import CLUSTER_OPERATIONS
 from ottla.broker.server.registry import handles
 from ottla.errors import MismatchedEndpointTypeError, UnsupportedEndpointTypeError
 from ottla.wire.messages import DescribeClusterRequest, DescribeClusterResponse

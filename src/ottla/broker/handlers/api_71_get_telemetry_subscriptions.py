@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.cluster.telemetry import new_instance_id
 from ottla.broker.server.registry import handles
+from ottla.broker.server.telemetry import new_instance_id
 from ottla.wire import ZERO_UUID
 from ottla.wire.compression import Compression
 from ottla.wire.messages import GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse

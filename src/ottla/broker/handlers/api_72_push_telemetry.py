@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.cluster.telemetry import Push, check_instance_id
 from ottla.broker.server.registry import handles
+from ottla.broker.server.telemetry import Push, check_instance_id
 from ottla.errors import (
     BrokerError,
     DecodeError,

@@ -11,9 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinator.internal_topics import is_internal
-from ottla.broker.metadata.describe import TOPIC_OPERATIONS, leader_of, offline_replicas
+from ottla.broker.metadata.describe import leader_of, offline_replicas
 from ottla.broker.metadata.image import MetadataImage, PartitionImage
 from ottla.broker.metadata.names import why_invalid
+from ottla.broker.security.acl import TOPIC_OPERATIONS
 from ottla.broker.server.faults import NO_PARTITION
 from ottla.broker.server.registry import handles
 from ottla.errors import (

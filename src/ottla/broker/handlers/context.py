@@ -13,7 +13,6 @@ from ottla.broker.server.faults import addressed
 from ottla.wire.messages import FetchRequest
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster.telemetry import ClusterTelemetry
     from ottla.broker.configs.node import NodeConfigs
     from ottla.broker.coordinator.producer_ids import ProducerIdBlock
     from ottla.broker.metadata.controller_channel import ControllerChannel
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from ottla.broker.server.background import BackgroundTasks
     from ottla.broker.server.fetch_sessions import FetchSessions
     from ottla.broker.server.registry import Handler
+    from ottla.broker.server.telemetry import ClusterTelemetry
     from ottla.runtime import Runtime
     from ottla.wire import Message, Uuid
 

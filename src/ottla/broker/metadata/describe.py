@@ -13,22 +13,6 @@ from ottla.broker.metadata.records import NO_LEADER
 
 NO_CONTROLLER: Final = -1
 
-# What no ACL restricts: one bit per AclOperation that the kind of resource knows (KIP-430).
-_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = range(3, 9)
-_CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = range(9, 13)
-
-
-def _bits(*operations: int) -> int:
-    return sum(1 << operation for operation in operations)
-
-
-TOPIC_OPERATIONS: Final = _bits(
-    *(_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)
-)
-CLUSTER_OPERATIONS: Final = _bits(
-    *(_CREATE, _ALTER, _DESCRIBE, _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE)
-)
-
 
 def controller_id(image: MetadataImage) -> int:
     """The broker to which clients send what is meant for the controller.

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from ottla.broker.cluster.telemetry import (
+from ottla.broker.server.telemetry import (
     MOST_CLIENTS_KNOWN,
     MOST_PUSHES_KEPT,
     ClusterTelemetry,
