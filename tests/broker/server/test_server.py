@@ -7,10 +7,12 @@ import resource
 import socket
 from collections.abc import Callable
 
+import pytest
+
 from ottla.broker.cluster.blocking import Cluster
 from ottla.wire import encode_request
 from ottla.wire.messages import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest
-from tests.broker.worlds import Body, World, connect
+from tests.broker.worlds import Body, World, batch, connect
 
 Run = Callable[[Body], object]
 
@@ -44,6 +46,43 @@ def test_a_connection_that_says_nothing_is_closed_after_a_while(run: Run) -> Non
             await asyncio.wait_for(silent.lost, 10)
             assert (await client.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)).error_code == 0
             assert node.connections == 1
+
+    run(body)
+
+
+def test_a_connection_whose_request_waits_is_not_idle(run: Run) -> None:
+    async def body(world: World) -> None:
+        config = {"connections.max.idle.ms": 10_000}
+        async with world.cluster(topics=["orders"], config=config) as cluster:
+            node = cluster.node(1)
+            waiting = await world.client(cluster)
+            fetch = asyncio.ensure_future(waiting.fetch("orders", max_wait=600_000))
+            await cluster.wait_for(lambda: node.dispatcher.pending_requests == 1, "the long poll")
+            other = await world.client(cluster)
+            for _ in range(3):
+                cluster.clock.advance(6)
+                await other.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+            assert node.connections == 2
+            assert (await other.produce("orders", batch(b"1"))).error_code == 0
+            assert (await fetch).records
+
+    run(body)
+
+
+def test_a_server_that_is_closed_ends_its_connections_and_listens_no_more(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"]) as cluster:
+            node = cluster.node(1)
+            peers = [await connect(world.runtime, node.host, node.port) for _ in range(3)]
+            await cluster.wait_for(lambda: node.connections == 3, "all connections")
+            await node.server.close()
+            assert node.server.connections == []
+            for peer in peers:
+                await asyncio.wait_for(peer.lost, 10)
+            with pytest.raises(ConnectionRefusedError):
+                await connect(world.runtime, node.host, node.port)
+            with pytest.raises(ConnectionAbortedError, match="node 1 has been stopped"):
+                await node.server.listen(node.host, 0)
 
     run(body)
 

@@ -76,7 +76,6 @@ class Node:
     ) -> None:
         self.id = options.id
         self.host, self.port, self.rack = options.host, options.port, options.rack
-        self.cluster_id = cluster_id
         self.runtime = runtime
         self.image = MetadataImage()
         self.configs = NodeConfigs(options.config or {}, options.id, self.image)
