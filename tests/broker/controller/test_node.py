@@ -194,6 +194,17 @@ def test_a_controller_that_was_asleep_gives_brokers_the_time_for_a_heartbeat(ali
 # Its end
 
 
+def test_a_controller_that_was_stopped_does_nothing_by_itself() -> None:
+    async def body(runtime: sim.SimRuntime, controller: ControllerNode) -> None:
+        join(controller, 1)
+        await controller.stop()
+        await runtime.clock.sleep(2 * SESSION)
+        assert not controller.state.image.brokers[1].fenced
+        assert controller.failure is None
+
+    with_controller(body)
+
+
 def test_a_controller_that_fails_decides_and_serves_nothing_more() -> None:
     async def body(runtime: sim.SimRuntime, controller: ControllerNode) -> None:
         join(controller, 1)
