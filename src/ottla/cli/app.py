@@ -71,8 +71,8 @@ app.command("consume")(ottla.cli.consume.consume)
 app.add_typer(ottla.cli.topic.app, name="topic")
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         from importlib.metadata import version
 
         typer.echo(f"ottla {version('ottla')}")

@@ -46,13 +46,13 @@ def consume(
     start: Annotated[
         str | None,
         typer.Option(
-            "--from", metavar="PLACE", help="Where to begin.  [default: latest; earliest with --until]"
+            "--from", metavar="OFFSET", help="Where to begin.  [default: latest; earliest with --until]"
         ),
     ] = None,
     stop: Annotated[
         str | None,
         typer.Option(
-            "--until", metavar="PLACE", help="Where to end: `end` is the end as of now.  [default: never]"
+            "--until", metavar="OFFSET", help="Where to end: `end` is the end as of now.  [default: never]"
         ),
     ] = None,
     count: Annotated[
@@ -93,7 +93,7 @@ def consume(
       ottla consume '^orders\\..*' --regex --format '%t %p %o: %k %v'
 
     \b
-    A PLACE is earliest, latest (or end), an offset, a time (2026-05-01T12:00, or
+    An OFFSET is a number, earliest, latest (or end), a time (2026-05-01T12:00, or
     @1777636800000 in milliseconds), or how long ago (-30m; s, m, h or d).
 
     \b

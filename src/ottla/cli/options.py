@@ -25,9 +25,9 @@ _DEBUG: Final = "ottla.debug"
 _REACH_SECONDS: Final = 10.0
 
 
-def _remember_debug(ctx: typer.Context, wanted: bool) -> bool:
-    ctx.meta[_DEBUG] = wanted
-    return wanted
+def _remember_debug(ctx: typer.Context, debug: bool) -> bool:
+    ctx.meta[_DEBUG] = debug
+    return debug
 
 
 def wants_traceback(ctx: Any) -> bool:
@@ -41,7 +41,7 @@ Bootstrap = Annotated[
         "--bootstrap",
         "-b",
         metavar="HOST:PORT,...",
-        help=f"The brokers to ask first.  [env: OTTLA_BOOTSTRAP; default: {BOOTSTRAP}]",
+        help=f"The brokers to connect to first.  [env: OTTLA_BOOTSTRAP; default: {BOOTSTRAP}]",
     ),
 ]
 ConfigFile = Annotated[

@@ -63,7 +63,7 @@ def produce(
     acks: Annotated[
         Literal["all", "1", "0"] | None,
         typer.Option(
-            "--acks", help="Who has to have a record: all in sync, the leader, nobody.  [default: all]"
+            "--acks", help="Which replicas must have a record: all in sync, the leader, none.  [default: all]"
         ),
     ] = None,
     compression: Annotated[
@@ -99,8 +99,8 @@ def produce(
         tuple((name, value.encode()) for name, value in (pair(text, "--header") for text in header or ())),
         partition,
     )
-    wanted = {"acks": acks, "compression.type": compression}
-    own = {name: value for name, value in wanted.items() if value is not None}
+    chosen = {"acks": acks, "compression.type": compression}
+    own = {name: value for name, value in chosen.items() if value is not None}
     with (
         connect(bootstrap, config, option, debug=debug, own=own) as kafka,
         _input(values, file) as source,
@@ -112,7 +112,7 @@ def produce(
 
 def _separator(text: str) -> bytes:
     if not text:
-        raise typer.BadParameter("--key-separator is empty: keys could not be told from values")
+        raise typer.BadParameter("--key-separator is empty: keys could not be separated from values")
     # \t cannot be typed on every shell.
     return text.replace("\\t", "\t").encode()
 

@@ -226,20 +226,20 @@ _ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 _PIECE: Final = re.compile(r"%(.)|\\(.)|([^%\\]+)|(.)", re.DOTALL)
 
 
-def renderer(wanted: str) -> Render:
+def renderer(form: str) -> Render:
     """How each record is written: `value`, `raw`, `json`, or a template with % in it."""
-    if wanted == "value":
+    if form == "value":
         return lambda record: (record.value or b"") + b"\n"
-    if wanted == "raw":
+    if form == "raw":
         return lambda record: record.value or b""
-    if wanted == "json":
+    if form == "json":
         return as_json
-    if "%" not in wanted:
+    if "%" not in form:
         raise TemplateError(
-            f"--format {wanted}: expected value, raw, json, or a template such as '%k %v' with any of "
+            f"--format {form}: expected value, raw, json, or a template such as '%k %v' with any of "
             + ", ".join(f"%{letter}" for letter in _LETTERS)
         )
-    return _template(wanted)
+    return _template(form)
 
 
 def _template(text: str) -> Render:

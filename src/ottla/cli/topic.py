@@ -161,13 +161,13 @@ def create(
 @app.command()
 def delete(
     names: Names,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     bootstrap: Bootstrap = None,
     config: ConfigFile = None,
     option: Options = None,
     debug: Debug = False,
 ) -> None:
-    """Delete topics and all their records; asks first.
+    """Delete topics and all their records; asks for confirmation first.
 
     \b
     Example:
@@ -184,7 +184,7 @@ def delete(
 
 def _confirm(names: Iterable[str]) -> None:
     if not sys.stdin.isatty():
-        raise typer.BadParameter("nobody can be asked here: --yes deletes without asking")
+        raise typer.BadParameter("this is no terminal to confirm on: --yes deletes without it")
     typer.confirm(f"Delete {', '.join(names)} and all records in it?", abort=True, err=True)
 
 

@@ -9,7 +9,7 @@ here, and comes in when it is first used: without pyspark, this module still imp
 | options/ | what users write as options, parsed and checked on the driver |
 | source/ | reading, as batches and as streams |
 | sink/ | writing, as batches and as streams |
-| values/ | typed columns in place of the bytes of `value` |
+| values/ | typed columns instead of the bytes of `value` |
 | process/ | the processes of a job: registration, pickles, clients |
 """
 

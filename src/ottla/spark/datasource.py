@@ -31,8 +31,8 @@ class OttlaDataSource(Shipped, DataSource):
     def schema(self) -> StructType:
         """The columns of a query that has no schema of its own.
 
-        Spark calls this before it says whether a stream is wanted, so only the options are parsed that columns depend
-        on.
+        Spark calls this before it says whether the query is a stream, so only the options are parsed that columns
+        depend on.
         """
         given = {name.lower(): text for name, text in self.options.items()}
         include_headers = optional(given, "includeHeaders", flag) or False

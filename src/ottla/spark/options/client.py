@@ -118,7 +118,7 @@ _SOURCE_DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "client.id": "ottla-spark",
         "max.partition.fetch.bytes": str(8 * 1024 * 1024),
-        # An offset that is gone is for failOnDataLoss to judge.
+        # failOnDataLoss decides what becomes of an offset that is gone.
         "auto.offset.reset": "none",
         # The JVM connector requests topics as an administrator does, which creates none.
         "allow.auto.create.topics": "false",

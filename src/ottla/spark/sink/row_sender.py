@@ -127,7 +127,7 @@ class _Sender:
 def _silence(seconds: float) -> DeliveryTimeoutError:
     """The client goes on until the outcome is known; a task, which Spark tries again, must not wait for that."""
     return DeliveryTimeoutError(
-        f"no broker has told for {seconds:g} seconds whether they are stored; kafka.delivery.timeout.ms says how "
+        f"for {seconds:g} seconds no broker has said whether they are stored; kafka.delivery.timeout.ms sets how "
         "long to wait",
         may_be_stored=True,
     )

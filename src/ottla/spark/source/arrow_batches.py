@@ -1,8 +1,8 @@
 """Records to Arrow batches with exactly the schema that Spark expects, in a task.
 
-Kafka's columns are gathered natively, only those that are wanted, straight into the layout that Spark takes: nothing
-is cast or copied afterwards. Columns of the value go through their decoder (`values`); rows that it drops are dropped
-from all columns.
+Kafka's columns are gathered natively, only those that the query reads, straight into the layout that Spark takes:
+nothing is cast or copied afterwards. Columns of the value go through their decoder (`values`); rows that it drops are
+dropped from all columns.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class _Decoding:
         self._names = list(columns.names)
         self._kafka = columns.kafka
         self._decode = decoder(value, columns.decoded)
-        # The offset is for errors: they say where the value lies that cannot be decoded.
-        wanted = [name for name in columns.kafka if name is not None]
-        self._gather = _Gathering(tuple(dict.fromkeys([*wanted, "value", "offset"])))
+        # The offset is for errors: they name the value that cannot be decoded by it.
+        requested = [name for name in columns.kafka if name is not None]
+        self._gather = _Gathering(tuple(dict.fromkeys([*requested, "value", "offset"])))
 
     def __call__(self, records: Records, first: int, count: int) -> pa.RecordBatch:
         raw = self._gather(records, first, count)

@@ -95,7 +95,7 @@ def _losses(
         losses.append(f"Partitions {names(deleted)} have been deleted")
     losses += [
         f"Partition {tp} offset was changed from {offset} to {end[tp]}: it ends before what was read of it: it"
-        " was deleted and created again, or the query was told to start behind its end"
+        " was deleted and created again, or the query starts behind its end"
         for tp, offset in sorted({**start, **found}.items())
         if end.get(tp, offset) < offset
     ]

@@ -54,13 +54,13 @@ class RangePartition(InputPartition):
 
 
 def read_range(
-    wanted: OffsetRange, options: SourceOptions, columns: SourceColumns
+    offsets: OffsetRange, options: SourceOptions, columns: SourceColumns
 ) -> Iterator[pyarrow.RecordBatch]:
     """All records of the range that can be read, in their order."""
-    if wanted.size <= 0:
+    if offsets.size <= 0:
         return
     make = batch_maker(columns)
-    for records, rows in _fetched(wanted, options):
+    for records, rows in _fetched(offsets, options):
         first = 0
         # Of equal size: a small last piece costs a round of its own.
         most = -(-rows // max(1, -(-rows // MOST_ROWS)))
@@ -72,11 +72,11 @@ def read_range(
                 yield batch
 
 
-def _fetched(wanted: OffsetRange, options: SourceOptions) -> Iterator[tuple[Records, int]]:
+def _fetched(offsets: OffsetRange, options: SourceOptions) -> Iterator[tuple[Records, int]]:
     """What was fetched, decoded; and after a loss that is no error, what is left."""
     config = source_config(options.kafka)
     client = clients.client(config)
-    range_ = _Range(wanted, client, options.fail_on_data_loss)
+    range_ = _Range(offsets, client, options.fail_on_data_loss)
     try:
         while range_.position < range_.end:
             try:
@@ -99,19 +99,19 @@ def _fetched(wanted: OffsetRange, options: SourceOptions) -> Iterator[tuple[Reco
 class _Range:
     """How far a range has been read, and what is lost of it."""
 
-    def __init__(self, wanted: OffsetRange, client: Client, fails: bool) -> None:
-        self._wanted = wanted
+    def __init__(self, offsets: OffsetRange, client: Client, fails: bool) -> None:
+        self._offsets = offsets
         self._client = client
         self._fails = fails
         self._last_lost = -1
         self._has_begun_anew = False
-        self.position = wanted.start
-        self.end = wanted.end
+        self.position = offsets.start
+        self.end = offsets.end
         """Where there is nothing to read any more; moves towards the position when something is lost."""
 
     def fetched(self, timeout: float) -> Iterator[tuple[Records, int]]:
         """From the position to the end, by one consumer: a response that takes its time is not requested again."""
-        start = {self._wanted.topic_partition: self.position}
+        start = {self._offsets.topic_partition: self.position}
         silent, look_after = 0.0, min(timeout, _LOOK_AFTER)
         with closing(self._client.consume(start, stop=self.end)) as consumer:
             while self.position < self.end:
@@ -131,7 +131,7 @@ class _Range:
         """A range given by hand, or a log that has lost its end: nothing will come, however long the task waits."""
         if self.position >= self._bounds()[1]:
             raise OffsetOutOfRangeError(
-                topic=self._wanted.topic, partition=self._wanted.partition, detail="The log ends before."
+                topic=self._offsets.topic, partition=self._offsets.partition, detail="The log ends before."
             )
 
     def lose(self, error: KafkaError) -> None:
@@ -164,13 +164,13 @@ class _Range:
 
         While nothing of the range has been read, there is nothing that the new one could be mixed up with.
         """
-        is_first = self.position == self._wanted.start and not self._has_begun_anew
+        is_first = self.position == self._offsets.start and not self._has_begun_anew
         self._has_begun_anew = True
         return is_first
 
     def _bounds(self) -> tuple[int, int]:
         """What the log holds, with what an open transaction keeps back: that is there, and may yet be read."""
-        tp = self._wanted.topic_partition
+        tp = self._offsets.topic_partition
         first = self._client.admin.list_offsets([tp], at="earliest")[tp].offset
         last = self._client.admin.list_offsets([tp], at="latest", isolation="read_uncommitted")[tp].offset
         # Both ends of a log always have an offset; only a time may have none.
@@ -186,8 +186,8 @@ class _Range:
         )
 
     def __str__(self) -> str:
-        wanted = self._wanted
-        return f"offsets {wanted.start} to {wanted.end} of {wanted.topic}-{wanted.partition}"
+        offsets = self._offsets
+        return f"offsets {offsets.start} to {offsets.end} of {offsets.topic}-{offsets.partition}"
 
 
 def _unreadable(error: CorruptBatchError) -> CorruptBatchError:

@@ -26,7 +26,7 @@ class OffsetRange:
 
     @property
     def size(self) -> int:
-        """How many offsets it spans; records may be fewer, after compaction or transactions."""
+        """How many offsets it has; records may be fewer, after compaction or transactions."""
         return self.end - self.start
 
     @property
@@ -58,29 +58,29 @@ def _cut_by_size(ranges: Iterable[OffsetRange], most: int) -> list[OffsetRange]:
     return [piece for one in ranges for piece in _cut(one, math.ceil(one.size / most))]
 
 
-def _cut_by_share(ranges: Sequence[OffsetRange], wanted: int) -> list[OffsetRange]:
+def _cut_by_share(ranges: Sequence[OffsetRange], count: int) -> list[OffsetRange]:
     """Large ranges are cut in proportion to their size.
 
     Small ones stay whole and are left out of the calculation, else they would take shares that stay unused.
     """
     total = sum(one.size for one in ranges)
-    whole = [one for one in ranges if _share(one.size, total, wanted) == 1]
+    whole = [one for one in ranges if _share(one.size, total, count) == 1]
     # By partition, not by range: after a cut by size, one small last piece keeps all pieces of its partition whole.
     whole_partitions = {one.topic_partition for one in whole}
     left = total - sum(one.size for one in whole)
-    left_wanted = max(wanted - len(whole), 1)
+    left_count = max(count - len(whole), 1)
     return [
         piece
         for one in ranges
         for piece in _cut(
-            one, 1 if one.topic_partition in whole_partitions else _share(one.size, left, left_wanted)
+            one, 1 if one.topic_partition in whole_partitions else _share(one.size, left, left_count)
         )
     ]
 
 
-def _share(size: int, total: int, wanted: int) -> int:
+def _share(size: int, total: int, count: int) -> int:
     # Half rounds up, as in Java; Python's round() goes to the even number.
-    return max(math.floor(size / total * wanted + 0.5), 1)
+    return max(math.floor(size / total * count + 0.5), 1)
 
 
 def _cut(one: OffsetRange, count: int) -> list[OffsetRange]:

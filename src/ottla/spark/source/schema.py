@@ -1,7 +1,7 @@
 """Kafka's columns in Spark, and what becomes of a schema that the user gives.
 
 A schema may have fewer columns, or another order; what it does not have is not decoded, so that it costs nothing.
-With `value.format` the columns of the value stand in place of `value`. How rows get into Arrow is in `arrow_batches`.
+With `value.format` the columns of the value stand instead of `value`. How rows get into Arrow is in `arrow_batches`.
 
 Invariant: `SourceColumns` that exist can be made, with exactly the names and types of the schema they come from.
 """
@@ -52,7 +52,7 @@ _BY_LOWER_CASE: Final = MappingProxyType({name.lower(): name for name in KAFKA_T
 
 
 def default_schema(value: ValueOptions | None, *, include_headers: bool) -> StructType:
-    """All of Kafka's columns, with those of the value in place of `value`."""
+    """All of Kafka's columns, with those of the value instead of `value`."""
     fields: list[StructField] = []
     for name, kind in KAFKA_TYPES.items():
         if name == "value" and value is not None:

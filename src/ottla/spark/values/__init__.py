@@ -1,4 +1,4 @@
-"""`value.format`: typed columns in place of the bytes of `value`, decoded by column in the executor.
+"""`value.format`: typed columns instead of the bytes of `value`, decoded by column in the executor.
 
     .option("value.format", "json").option("value.schema", "id bigint, customer string, at timestamp")
 

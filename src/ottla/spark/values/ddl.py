@@ -105,10 +105,10 @@ class _Parser:
             raise self._unexpected(repr(token))
         self._take()
 
-    def _unexpected(self, wanted: str) -> OptionError:
+    def _unexpected(self, expected: str) -> OptionError:
         token, at = self._tokens[self._next]
         found = f"{token!r} at character {at + 1}" if token else "its end"
-        return OptionError(f"value.schema has {found} where {wanted} should be: give {_HOW}")
+        return OptionError(f"value.schema has {found} where {expected} should be: give {_HOW}")
 
     def _fields(self) -> list[t.StructField]:
         fields = [self._field()]

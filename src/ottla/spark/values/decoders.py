@@ -16,18 +16,18 @@ Arrays = dict[str, pa.Array]
 
 
 class ValueDecoder(Protocol):
-    """From an array of binary: the columns that were wanted, in their order, and which rows to keep (None: all)."""
+    """From an array of binary: the requested columns, in their order, and which rows to keep (None: all)."""
 
     def __call__(self, values: pa.Array, where: Where) -> tuple[list[pa.Array], pa.BooleanArray | None]: ...
 
 
-def decoder(options: ValueOptions, wanted: Sequence[str]) -> ValueDecoder:
-    """What decodes values into those of `options.fields()` that are wanted.
+def decoder(options: ValueOptions, requested: Sequence[str]) -> ValueDecoder:
+    """What decodes values into the requested ones of `options.fields()`.
 
-    A value is malformed where a wanted column cannot be read; what stands in others is checked for syntax only.
+    A value is malformed where a requested column cannot be read; what stands in others is checked for syntax only.
     """
-    reader = _StringReader() if options.format == "string" else _JsonReader(options, wanted)
-    return _Decoder(options, tuple(wanted), reader)
+    reader = _StringReader() if options.format == "string" else _JsonReader(options, requested)
+    return _Decoder(options, tuple(requested), reader)
 
 
 class _Reader(Protocol):
@@ -37,9 +37,9 @@ class _Reader(Protocol):
 class _Decoder:
     """What a reader found, and what is to be done about the malformed."""
 
-    def __init__(self, options: ValueOptions, wanted: tuple[str, ...], reader: _Reader) -> None:
+    def __init__(self, options: ValueOptions, requested: tuple[str, ...], reader: _Reader) -> None:
         self._options = options
-        self._wanted = wanted
+        self._requested = requested
         self._reader = reader
 
     def __call__(self, values: pa.Array, where: Where) -> tuple[list[pa.Array], pa.BooleanArray | None]:
@@ -49,17 +49,17 @@ class _Decoder:
             raise failure(malformed, values, where, self._options)
         if malformed is not None and self._options.malformed == "drop":
             keep = malformed.kept()
-        if self._options.malformed == "column" and self._options.malformed_column in self._wanted:
+        if self._options.malformed == "column" and self._options.malformed_column in self._requested:
             columns[self._options.malformed_column] = raw_bytes(malformed, values)
-        return [columns[name] for name in self._wanted], keep
+        return [columns[name] for name in self._requested], keep
 
 
 class _JsonReader:
-    def __init__(self, options: ValueOptions, wanted: Sequence[str]) -> None:
+    def __init__(self, options: ValueOptions, requested: Sequence[str]) -> None:
         fields = options.schema.fields if options.schema is not None else []
         self._nested = options.nested
         if not self._nested:
-            fields = [field for field in fields if field.name in wanted]
+            fields = [field for field in fields if field.name in requested]
         self._schema = arrow_schema(fields)
 
     def read(self, values: pa.Array) -> tuple[Arrays, Malformed | None]:

@@ -57,7 +57,7 @@ class ValueOptions:
         return parsed
 
     def fields(self) -> list[t.StructField]:
-        """The columns that stand in place of `value`."""
+        """The columns that stand instead of `value`."""
         columns = self._value_fields()
         if self.malformed == "column":
             columns.append(t.StructField(self.malformed_column, t.BinaryType()))
