@@ -25,7 +25,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         "*",
         "a schema of the user is refused",
         "it may name fewer columns, `key binary, value binary`",
-        "what is not asked for need not be decoded",
+        "a column that the query does not read need not be decoded",
     ),
     Difference(
         ("stream-offsets-of-the-first-batch",),
@@ -46,7 +46,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         "tasks",
         "a batch heeds maxRecordsPerPartition only beside a minPartitions that asks for more tasks",
         "it is heeded by itself, as it is in streams",
-        "whoever sets it wants smaller tasks",
+        "users set it to get smaller tasks",
     ),
     Difference(
         ("batch-tasks",),
