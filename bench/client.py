@@ -80,10 +80,10 @@ class Worker:
         assert stdout is not None
         stdin.write(json.dumps(asdict(job)) + "\n")
         stdin.flush()
-        answer = stdout.readline()
-        if not answer:
+        result = stdout.readline()
+        if not result:
             raise RuntimeError(f"the process of {self._client} ended in {job}")
-        return Measured(**json.loads(answer))
+        return Measured(**json.loads(result))
 
     def close(self) -> None:
         self._process.terminate()

@@ -1,4 +1,4 @@
-"""Processes that a benchmark measures from outside: started, asked how much they have spent, stopped."""
+"""Processes that a benchmark measures from outside: started, measured, stopped."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class Traffic:
         self._consumer.close()
 
     def _new_topic(self) -> str:
-        """Both brokers make a topic that somebody asks for; a later question finds its leaders."""
+        """Both brokers create a topic that a Metadata request names; a later request finds its leaders."""
         name = f"bench-{uuid.uuid4().hex[:8]}"
         deadline = time.perf_counter() + _DEADLINE
         while time.perf_counter() < deadline:

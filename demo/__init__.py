@@ -1,7 +1,7 @@
 """The whole pipeline on one machine: `make demo`, or `python -m demo`.
 
-Orders flow into a Kafka, Spark enriches and sums them, the sums flow back into Kafka, a view shows it live, and a
-client that nobody here wrote checks the result. Each part is a process of its own:
+Orders flow into a Kafka, Spark enriches and sums them, the sums flow back into Kafka, a view shows it live, and
+another project's client checks the result. Each part is a process of its own:
 
     producer.py   orders -> topic `orders`                             ottla.Client
     broker        python -m ottla.broker, the embedded cluster

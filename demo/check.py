@@ -1,4 +1,4 @@
-"""The last word, by a client that nobody here wrote: does what came out agree with what went in?
+"""The last word, by another project's client: does what came out agree with what went in?
 
 confluent-kafka reads both topics from their beginnings. Orders must be those that the producer says it has sent;
 every total must be what the orders add up to, and none may be missing or too many.
@@ -33,15 +33,13 @@ class Verdict:
 
 def check(bootstrap: str, orders: int, cents: int) -> Verdict:
     """Compares the topics with each other, and with what the producer has sent."""
-    wanted = expected(Order.from_json(value) for value in read(bootstrap, ORDERS))
+    due = expected(Order.from_json(value) for value in read(bootstrap, ORDERS))
     found = dict(revenue_from_json(value) for value in read(bootstrap, REVENUE))
-    stored = Total(
-        sum(total.orders for total in wanted.values()), sum(total.cents for total in wanted.values())
-    )
+    stored = Total(sum(total.orders for total in due.values()), sum(total.cents for total in due.values()))
     problems = []
     if stored != Total(orders, cents):
         problems.append(f"{orders:,} orders of {cents:,} cents were produced, {ORDERS!r} has {stored}")
-    return Verdict(stored.orders, stored.cents, len(found), problems + differences(wanted, found))
+    return Verdict(stored.orders, stored.cents, len(found), problems + differences(due, found))
 
 
 def expected(orders: Iterator[Order]) -> dict[Window, Total]:
@@ -54,14 +52,14 @@ def expected(orders: Iterator[Order]) -> dict[Window, Total]:
     return totals
 
 
-def differences(wanted: dict[Window, Total], found: dict[Window, Total]) -> list[str]:
-    wrong = [window for window in sorted(wanted | found) if wanted.get(window) != found.get(window)]
-    told = [
+def differences(due: dict[Window, Total], found: dict[Window, Total]) -> list[str]:
+    wrong = [window for window in sorted(due | found) if due.get(window) != found.get(window)]
+    shown = [
         f"{window}: {found.get(window, 'nothing')} is in {REVENUE!r}, the orders come to "
-        f"{wanted.get(window, 'nothing')}"
+        f"{due.get(window, 'nothing')}"
         for window in wrong[:_SHOWN]
     ]
-    return told + ([f"and {len(wrong) - _SHOWN} more"] if len(wrong) > _SHOWN else [])
+    return shown + ([f"and {len(wrong) - _SHOWN} more"] if len(wrong) > _SHOWN else [])
 
 
 def read(bootstrap: str, topic: str) -> Iterator[bytes]:

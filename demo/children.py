@@ -76,7 +76,7 @@ class Child:
         return False
 
     def finish(self) -> None:
-        """Tells it to end when it has done what there is to do."""
+        """Lets it end when it has done what there is to do."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
             self._process.stdin.close()

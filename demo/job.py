@@ -91,12 +91,12 @@ def revenue(orders: DataFrame, customers: DataFrame) -> DataFrame:
 def _run(query: StreamingQuery) -> None:
     ended = threading.Event()
     threading.Thread(target=_wait_for_the_end, args=(ended,), daemon=True).start()
-    told = -1
+    reported = -1
     while not ended.is_set():
         query.awaitTermination(1)  # raises when the query has failed
-        told = _tell(query, told)
+        reported = _report(query, reported)
     query.processAllAvailable()
-    _tell(query, told)
+    _report(query, reported)
     query.stop()
 
 
@@ -105,11 +105,11 @@ def _wait_for_the_end(ended: threading.Event) -> None:
     ended.set()
 
 
-def _tell(query: StreamingQuery, told: int) -> int:
-    """About the micro-batches since the last time; returns the last one that was told of."""
+def _report(query: StreamingQuery, reported: int) -> int:
+    """About the micro-batches since the last time; returns the last one that was reported."""
     for progress in query.recentProgress:
-        if progress.batchId > told and progress.numInputRows:
-            told = progress.batchId
+        if progress.batchId > reported and progress.numInputRows:
+            reported = progress.batchId
             print(
                 json.dumps(
                     {
@@ -120,7 +120,7 @@ def _tell(query: StreamingQuery, told: int) -> int:
                 ),
                 flush=True,
             )
-    return told
+    return reported
 
 
 if __name__ == "__main__":

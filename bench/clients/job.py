@@ -1,4 +1,4 @@
-"""What a client is asked to do, and what comes back."""
+"""What a client is to do, and what comes back."""
 
 from __future__ import annotations
 

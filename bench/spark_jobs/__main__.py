@@ -31,14 +31,14 @@ def main() -> None:
     parser.add_argument("--master", required=True)
     parser.add_argument("--jars", help="of the JVM connector, separated by commas")
     options = parser.parse_args()
-    # Spark and its JVM may write to standard output, which is for the answers.
-    answers = os.fdopen(os.dup(1), "w")
+    # Spark and its JVM may write to standard output, which is for the results.
+    results = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     spark = _session(options.master, options.jars)
     spark.dataSource.register(MemorySource)
     for line in sys.stdin:
         measured = work.run(spark, Job(**json.loads(line)))
-        print(json.dumps(dataclasses.asdict(measured)), file=answers, flush=True)
+        print(json.dumps(dataclasses.asdict(measured)), file=results, flush=True)
     spark.stop()
 
 

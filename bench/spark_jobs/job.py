@@ -1,4 +1,4 @@
-"""What a session is asked to do, and what comes back."""
+"""What a session is to do, and what comes back."""
 
 from __future__ import annotations
 

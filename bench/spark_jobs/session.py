@@ -30,13 +30,13 @@ class Session:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
-        with suppress(BrokenPipeError):  # the missing answer tells as much, in a better sentence
+        with suppress(BrokenPipeError):  # the missing result is reported below, with the log
             stdin.write(json.dumps(asdict(job)) + "\n")
             stdin.flush()
-        answer = stdout.readline()
-        if not answer:
+        result = stdout.readline()
+        if not result:
             raise RuntimeError(f"the Spark session ended in {job}. The end of its log:\n{self._last_words()}")
-        return Measured(**json.loads(answer))
+        return Measured(**json.loads(result))
 
     def _last_words(self) -> str:
         self._process.wait()

@@ -34,7 +34,7 @@ class Topics:
         self._client.admin.delete_topic(name)
 
     def filled(self, rows: int, partitions: int, size: int, codec: Codec, content: Content = "text") -> str:
-        """A topic with so many rows: the same for whoever reads it, and as compressible as text is."""
+        """A topic with so many rows: the same for every reader, and as compressible as text is."""
         name = self.create(partitions)
         value = _values(size, content)
         numbers = range(min(_ROWS_AT_ONCE, rows))

@@ -90,7 +90,7 @@ def _produce(client: ottla.Client, job: Job) -> None:
 
 
 def _time_until(query: StreamingQuery, rows: int) -> float:
-    """Until so many rows have passed: a progress is told when its micro-batch is committed."""
+    """Until so many rows have passed: a progress is reported when its micro-batch is committed."""
     started = time.perf_counter()
     while sum(progress.numInputRows for progress in query.recentProgress) < rows:
         error = query.exception()

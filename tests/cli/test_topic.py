@@ -60,11 +60,11 @@ def test_nothing_is_deleted_without_a_terminal_to_confirm_on(ottla: Ottla) -> No
     assert ottla("topic", "list").stdout == "orders\t3\t2\n"
 
 
-@pytest.mark.parametrize(("answer", "left"), [(b"n\n", True), (b"y\n", False)])
-def test_the_user_at_the_terminal_decides(cluster: Cluster, ottla: Ottla, answer: bytes, left: bool) -> None:
+@pytest.mark.parametrize(("reply", "left"), [(b"n\n", True), (b"y\n", False)])
+def test_the_user_at_the_terminal_decides(cluster: Cluster, ottla: Ottla, reply: bytes, left: bool) -> None:
     with shell.terminal() as (keyboard, terminal):
         with shell.running(cluster.bootstrap, "topic", "delete", "orders", stdin=terminal) as process:
-            keyboard.write(answer)
+            keyboard.write(reply)
             keyboard.flush()
             _, errors = process.communicate(timeout=shell.WITHIN)
         assert b"Delete orders and all records in it?" in errors

@@ -63,7 +63,7 @@ def test_windows_begin_at_whole_tens_of_seconds() -> None:
     assert expected(iter(orders)) == {Window(0, country): Total(1, 5), Window(10_000, country): Total(2, 8)}
 
 
-def test_many_differences_are_told_by_the_first_few() -> None:
+def test_of_many_differences_the_first_few_are_shown() -> None:
     wanted = {Window(start, "Kenya"): Total(1, 1) for start in range(20)}
     told = differences(wanted, {})
     assert len(told) == 6

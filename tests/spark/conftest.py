@@ -1,4 +1,4 @@
-"""A Spark session for the tests of the connector: one for each process of the test run, made when it is first wanted.
+"""A Spark session for the tests of the connector: one for each process of the test run, made when it is first used.
 
 Small, quiet, and without a port that two processes could fight for. Where there is no Java that Spark can run on, the
 tests that need it are skipped, and say so.
@@ -41,12 +41,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    place = tmp_path_factory.mktemp("spark")
+    folder = tmp_path_factory.mktemp("spark")
     builder = SparkSession.builder.master("local[2]").appName("ottla tests")
-    conf = {**_CONF, "spark.sql.warehouse.dir": str(place / "warehouse"), "spark.local.dir": str(place)}
+    conf = {**_CONF, "spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(folder)}
     for name, value in conf.items():
         builder = builder.config(name, value)
-    session = _quietly(builder, place)
+    session = _quietly(builder, folder)
     yield session
     session.stop()
     _end_gateway()
@@ -62,15 +62,15 @@ def no_clients_are_kept() -> Iterator[None]:
         clients.discard(config, partitioner)
 
 
-def _quietly(builder: SparkSession.Builder, place: Path) -> SparkSession:
+def _quietly(builder: SparkSession.Builder, folder: Path) -> SparkSession:
     """Log4j writes into a file: what Spark logs about failures that a test wants would drown the test's own words."""
-    properties = place / "log4j2.properties"
+    properties = folder / "log4j2.properties"
     properties.write_text(
         "rootLogger.level = warn\n"
         "rootLogger.appenderRef.file.ref = file\n"
         "appender.file.type = File\n"
         "appender.file.name = file\n"
-        f"appender.file.fileName = {place / 'spark.log'}\n"
+        f"appender.file.fileName = {folder / 'spark.log'}\n"
         "appender.file.layout.type = PatternLayout\n"
         "appender.file.layout.pattern = %d %p %c: %m%n%ex\n"
     )

@@ -159,7 +159,7 @@ def test_partitions_that_are_added_while_a_query_runs_are_read_from_their_first_
             client.admin.create_partitions("t", 2)
         kafka.seed("t", [b"0"], partition=1)
         _until(query, sink, (1, 0))
-        # An answer of Kafka after the question, not a remembered one: nothing that was there is left out.
+        # A response of Kafka after the call, not a remembered one: nothing that was there is left out.
         kafka.seed("t", [b"0"])
         query.processAllAvailable()
         assert sink.rows == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0)]

@@ -1,4 +1,4 @@
-"""replace_kafka: jobs that say format("kafka") run on Ottla, in the session that asked for it and in no other."""
+"""replace_kafka: jobs that say format("kafka") run on Ottla, in its session and in no other."""
 
 from __future__ import annotations
 

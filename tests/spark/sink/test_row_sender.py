@@ -208,18 +208,18 @@ def test_a_row_that_the_broker_refuses_for_its_size_fails_the_task(kafka: Cluste
 def test_a_send_that_fails_ends_the_task_before_the_rows_do(kafka: Cluster) -> None:
     send(kafka, [rows(value=[b"known"])], "orders")
     kafka.faults.add("Produce", action=error("INVALID_RECORD"))
-    asked = 0
+    calls = 0
 
     def endless() -> Iterator[pyarrow.RecordBatch]:
-        nonlocal asked
+        nonlocal calls
         while True:
-            asked += 1
+            calls += 1
             yield rows(value=[bytes(100_000)])
 
     with pytest.raises(SendError, match=r"orders.*sends all of them again") as raised:
         send(kafka, endless(), "orders", columns=["value"])
     assert isinstance(raised.value.__cause__, InvalidRecordError)
-    assert asked < 1000
+    assert calls < 1000
 
 
 @one_topic

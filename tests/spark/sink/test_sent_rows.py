@@ -1,4 +1,4 @@
-"""What tasks tell the driver, and how it is summed up."""
+"""What tasks report to the driver, and how it is summed up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records to batches: what is wanted and nothing else, under the names that are wanted."""
+"""Records to batches: the requested columns and no others, under the requested names."""
 
 from __future__ import annotations
 

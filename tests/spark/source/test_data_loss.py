@@ -1,4 +1,4 @@
-"""Lost data reaches the user: as an error, or as a warning for those who asked to go on."""
+"""Lost data reaches the user: as an error, or as a warning where the query is to go on."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ FUTURE = 10**14
 
 
 class Sleeps(list[float]):
-    """In place of time.sleep: how long was slept; something may happen meanwhile."""
+    """Instead of time.sleep: how long was slept; something may happen meanwhile."""
 
     def __init__(self, meanwhile: Callable[[], object] = lambda: None) -> None:
         self._meanwhile = meanwhile
@@ -66,7 +66,7 @@ def topic(kafka: Cluster) -> str:
     return "t"
 
 
-# Places
+# Offset specs
 
 
 @pytest.mark.usefixtures("topic")
@@ -220,9 +220,9 @@ def test_new_partitions_are_seen_within_a_second(kafka: Cluster) -> None:
     assert reader.latest({}).keys() == {T0, T1}
     with ottla.Client(kafka.bootstrap) as client:
         client.admin.create_partitions("t", 3)
-    asked = kafka.faults.add(api="Metadata", when="response", action=delay(0.0))
+    requests = kafka.faults.add(api="Metadata", when="response", action=delay(0.0))
     assert reader.latest({}).keys() == {T0, T1}
-    assert asked.hits == 0, "which partitions there are is not asked every time"
+    assert requests.hits == 0, "the partitions are not requested every time"
     now += 1.0
     assert len(reader.latest({})) == 3
     reader.close()

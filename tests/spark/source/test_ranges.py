@@ -1,4 +1,4 @@
-"""Ranges are cut as the JVM connector cuts them: the answers below were given by KafkaOffsetRangeCalculator 4.2.0."""
+"""Ranges are cut as the JVM connector cuts them: the ranges below come from KafkaOffsetRangeCalculator 4.2.0."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_ranges_are_cut_as_the_jvm_connector_cuts_them(
 
 
 _spans = st.lists(
-    st.tuples(st.integers(0, 2**40), st.integers(-5, 3000)).map(lambda span: (span[0], span[0] + span[1])),
+    st.tuples(st.integers(0, 2**40), st.integers(-5, 3000)).map(lambda pair: (pair[0], pair[0] + pair[1])),
     max_size=6,
 )
 _limits = st.none() | st.integers(1, 40)
@@ -82,9 +82,9 @@ _limits = st.none() | st.integers(1, 40)
 
 @given(_spans, _limits, _limits)
 def test_the_pieces_cover_every_range_without_gap_or_overlap(
-    spans: list[tuple[int, int]], least: int | None, most: int | None
+    bounds: list[tuple[int, int]], least: int | None, most: int | None
 ) -> None:
-    ranges = [OffsetRange("t", partition, *span) for partition, span in enumerate(spans)]
+    ranges = [OffsetRange("t", partition, *pair) for partition, pair in enumerate(bounds)]
     pieces = split(ranges, min_partitions=least, max_records_per_partition=most)
     assert all(piece.size > 0 for piece in pieces)
     for whole in ranges:

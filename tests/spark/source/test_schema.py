@@ -48,8 +48,8 @@ def test_the_columns_are_those_of_the_jvm_connector() -> None:
 
 
 def test_a_schema_may_have_fewer_columns_in_any_order_and_headers_without_an_option() -> None:
-    wanted = struct(StructField("offset", LongType()), StructField("headers", HEADERS_TYPE))
-    columns = SourceColumns.of(wanted, options())
+    given = struct(StructField("offset", LongType()), StructField("headers", HEADERS_TYPE))
+    columns = SourceColumns.of(given, options())
     assert columns == SourceColumns(("offset", "headers"), ("offset", "headers"))
     assert pickle.loads(pickle.dumps(columns)) == columns
 
@@ -84,8 +84,8 @@ def test_columns_of_the_value_replace_the_value() -> None:
 
 
 def test_a_schema_may_say_what_is_in_the_value() -> None:
-    wanted = struct(StructField("id", LongType()), StructField("offset", LongType()))
-    columns = SourceColumns.of(wanted, options(value_format="json"))
+    given = struct(StructField("id", LongType()), StructField("offset", LongType()))
+    columns = SourceColumns.of(given, options(value_format="json"))
     assert columns.decoded == ("id",)
     assert columns.value is not None
     assert columns.value.schema == struct(StructField("id", LongType()))

@@ -418,13 +418,13 @@ def test_an_idle_stream_sends_requests_twenty_times_a_second(kafka: Cluster, mak
     time = Time()
     reader = make(time=time)
     first = latest(reader, {})
-    asked = kafka.faults.add(api="ListOffsets", when="response", action=delay(0.0))
+    requests = kafka.faults.add(api="ListOffsets", when="response", action=delay(0.0))
     discovered = kafka.faults.add(api="Metadata", when="response", action=delay(0.0))
     until = time.now + 2.0
     while time.now < until:
         assert latest(reader, first) == first
         time.now += 0.011  # as Spark does
-    assert 35 <= asked.hits <= 41
+    assert 35 <= requests.hits <= 41
     assert discovered.hits <= 5
 
 

@@ -21,9 +21,9 @@ def parse(**options: str) -> ValueOptions:
 
 
 def decode(
-    options: ValueOptions, *values: bytes | None, wanted: list[str] | None = None
+    options: ValueOptions, *values: bytes | None, requested: list[str] | None = None
 ) -> tuple[list[list[Any]], list[bool] | None]:
-    names = [field.name for field in options.fields()] if wanted is None else wanted
+    names = [field.name for field in options.fields()] if requested is None else requested
     where = Where("orders", 0, pa.array(range(10, 10 + len(values))))
     columns, keep = decoder(options, names)(pa.array(values, pa.binary()), where)
     assert len(columns) == len(names)
@@ -36,9 +36,9 @@ def json_options(**more: str) -> ValueOptions:
 
 def test_columns_come_in_the_order_that_is_wanted() -> None:
     assert decode(json_options(), GOOD, None, b"") == ([[1, None, None], ["c", None, None]], None)
-    assert decode(json_options(), GOOD, wanted=["customer", "id"]) == ([["c"], [1]], None)
-    assert decode(json_options(), GOOD, wanted=["customer"]) == ([["c"]], None)
-    assert decode(json_options(), GOOD, wanted=[]) == ([], None)
+    assert decode(json_options(), GOOD, requested=["customer", "id"]) == ([["c"], [1]], None)
+    assert decode(json_options(), GOOD, requested=["customer"]) == ([["c"]], None)
+    assert decode(json_options(), GOOD, requested=[]) == ([], None)
 
 
 def test_a_malformed_value_fails_with_its_offset() -> None:
@@ -49,11 +49,11 @@ def test_a_malformed_value_fails_with_its_offset() -> None:
 
 
 def test_a_column_that_is_not_wanted_cannot_make_a_value_malformed_by_its_type() -> None:
-    assert decode(json_options(), MISTYPED, wanted=["customer"]) == ([["d"]], None)
+    assert decode(json_options(), MISTYPED, requested=["customer"]) == ([["d"]], None)
     with pytest.raises(MalformedValueError):
-        decode(json_options(), BROKEN, wanted=["customer"])
+        decode(json_options(), BROKEN, requested=["customer"])
     with pytest.raises(MalformedValueError):
-        decode(json_options(), BROKEN, wanted=[])
+        decode(json_options(), BROKEN, requested=[])
 
 
 def test_malformed_values_are_dropped_with_that_option() -> None:
@@ -68,8 +68,8 @@ def test_malformed_values_are_in_a_column_with_that_option() -> None:
         [[1, None, None, None], ["c", None, None, "d"], [None, BROKEN, None, MISTYPED]],
         None,
     )
-    assert decode(options, BROKEN, wanted=["id"]) == ([[None]], None)
-    assert decode(options, GOOD, BROKEN, wanted=["_malformed"]) == ([[None, BROKEN]], None)
+    assert decode(options, BROKEN, requested=["id"]) == ([[None]], None)
+    assert decode(options, GOOD, BROKEN, requested=["_malformed"]) == ([[None, BROKEN]], None)
 
 
 def test_a_nested_value_is_one_struct_and_null_where_there_is_none() -> None:
