@@ -32,3 +32,14 @@ def test_every_package_is_in_the_tree() -> None:
 def test_a_room_exists_unless_it_is_marked_as_one_to_come() -> None:
     wrong = [name for name, is_to_come in rooms() if (SOURCES / name).exists() is is_to_come]
     assert wrong == []
+
+
+def test_every_module_that_the_page_names_exists() -> None:
+    document = (ROOT / "docs" / "architecture.md").read_text()
+    named = dict.fromkeys(re.findall(r"`([\w/]+\.pyx?)`", document))
+    files = [
+        f"/{path.relative_to(ROOT)}"
+        for top in ("src", "tests", "tools")
+        for path in (ROOT / top).rglob("*.py*")
+    ]
+    assert [name for name in named if not any(file.endswith(f"/{name}") for file in files)] == []
