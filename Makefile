@@ -1,4 +1,4 @@
-# Everything here needs python3 (>= 3.11), a C compiler and the package index; test-kafka and demo also Java 17.
+# Everything here needs python3 (>= 3.11), a C compiler and the package index; test-spark, test-kafka and demo also Java 17.
 # `make` alone lists the targets.
 
 PYTHON ?= python3

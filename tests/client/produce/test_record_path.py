@@ -150,10 +150,15 @@ def test_a_serializer_that_fails_is_the_callers_and_nothing_is_kept() -> None:
     assert topic.accumulator.used_records == 0
 
 
-def test_a_table_goes_by_rows_only_for_those_who_want_records(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_table_goes_by_rows_only_for_interceptors_of_records(caplog: pytest.LogCaptureFixture) -> None:
+    class Acknowledged(ProducerInterceptor):
+        def on_acknowledgement(self, delivery: Any) -> None:
+            """Wants to hear of each record."""
+
     topic = Topic()
-    assert not topic.path(Whole()).needs_rows
-    assert topic.path(Whole(), Counting()).needs_rows
+    assert topic.path(Whole()).needs_rows is None
+    assert topic.path(Whole(), Counting()).needs_rows == "an interceptor has on_send and no on_send_batch"
+    assert topic.path(Whole(), Acknowledged()).needs_rows == "an interceptor has on_acknowledgement"
     assert topic.path(Whole(), Whole()).table("orders", []) == ["orders", "orders"]
 
     class BrokenTables(ProducerInterceptor):

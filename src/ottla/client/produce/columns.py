@@ -338,16 +338,13 @@ class ColumnsProducer:
     # Row by row
 
     def _goes_by_row(self, topic: str, partition: int | None) -> bool:
-        by_partitioner = self._mode is ColumnsMode.BY_ROW and partition is None
-        if not by_partitioner and not self._path.needs_rows:
+        why = self._path.needs_rows
+        if self._mode is ColumnsMode.BY_ROW and partition is None:
+            why = "the partitioner looks at every record"
+        if why is None:
             return False
         if not self._has_warned:
             self._has_warned = True
-            why = (
-                "the partitioner looks at every record"
-                if by_partitioner
-                else "an interceptor has on_send and no on_send_batch"
-            )
             text = f"the table for {topic} is produced row by row, which is slow: {why}"
             _logger.warning("%s", text)
             warnings.warn(text, RuntimeWarning, stacklevel=2)

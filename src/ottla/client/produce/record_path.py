@@ -70,9 +70,11 @@ class RecordPath:
         return bool(self._key or self._value or self._senders or self._receivers or self._on_record_buffered)
 
     @property
-    def needs_rows(self) -> bool:
-        """Whether a table has to go row by row: an interceptor takes records and not whole tables."""
-        return any(each not in self._tables for each in self._senders) or bool(self._receivers)
+    def needs_rows(self) -> str | None:
+        """Why a table has to go row by row, if it does: an interceptor takes records and not whole tables."""
+        if any(each not in self._tables for each in self._senders):
+            return "an interceptor has on_send and no on_send_batch"
+        return "an interceptor has on_acknowledgement" if self._receivers else None
 
     def produce(
         self,
