@@ -16,7 +16,7 @@ from ottla.wire.schema import FieldSchema, MessageSchema, StructSchema
 FIXED_CODES = {**NUMBER_CODES, "uuid": "16s"}
 
 
-class Source:
+class FunctionSource:
     """Lines of a function under construction, and the constants that it refers to by name."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Source:
 
 
 class _Block:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: FunctionSource) -> None:
         self._source = source
 
     def __enter__(self) -> None:

@@ -16,7 +16,7 @@ from ottla.errors import DecodeError
 from ottla.wire import primitives
 from ottla.wire.codegen import (
     FIXED_CODES,
-    Source,
+    FunctionSource,
     default_source,
     is_compact,
     is_fixed,
@@ -52,7 +52,7 @@ class _DecoderCompiler:
         self._version = version
         self._classes = classes
         self._flexible = version in schema.flexible
-        self._source = Source()
+        self._source = FunctionSource()
         # Fixed-size fields that were met and not yet read: struct codes, targets, and what to do afterwards.
         self._run: list[tuple[str, str]] = []
         self._after_run: list[str] = []

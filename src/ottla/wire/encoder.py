@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ottla.wire import primitives
-from ottla.wire.codegen import FIXED_CODES, Source, default_source, is_compact, is_fixed
+from ottla.wire.codegen import FIXED_CODES, FunctionSource, default_source, is_compact, is_fixed
 from ottla.wire.explain import NotInVersionError, explain
 from ottla.wire.primitives import MAX_STRING, NUMBER_CODES, READY_LENGTHS, Buffer
 from ottla.wire.schema import FieldSchema, MessageSchema, StructSchema
@@ -38,7 +38,7 @@ class _EncoderCompiler:
         self._schema = schema
         self._version = version
         self._flexible = version in schema.flexible
-        self._source = Source()
+        self._source = FunctionSource()
         # Fixed-size fields that were met and not yet written: struct codes and expressions.
         self._run: list[tuple[str, str]] = []
         self._source.names.update(classes)
@@ -244,6 +244,6 @@ class _EncoderCompiler:
             source.add(f'{write}(b"\\0")')
 
 
-def _default(source: Source, struct_: StructSchema) -> object:
+def _default(source: FunctionSource, struct_: StructSchema) -> object:
     made: object = source.names[struct_.name]()
     return made

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 from ottla.errors import DecodeError, EncodeError
-from ottla.wire.codegen import Source, default_source
+from ottla.wire.codegen import FunctionSource, default_source
 from ottla.wire.decoder import Decoder, compile_decoder
 from ottla.wire.encoder import Encoder, compile_encoder
 from ottla.wire.primitives import ZERO_UUID, Buffer
@@ -149,7 +149,7 @@ def _make_class(
 
 def _make_init(struct_: StructSchema, qualname: str, structs: dict[str, type]) -> Any:
     """`__init__` with every field as a keyword. Lists and structs get a new default for each object."""
-    source = Source()
+    source = FunctionSource()
     # The structs of a message are made one by one: those that this one holds are there already.
     source.names.update(structs, ZERO_UUID=ZERO_UUID)
     parameters, body = [], []

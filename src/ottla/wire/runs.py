@@ -14,7 +14,7 @@ from itertools import dropwhile, repeat
 from typing import Any
 
 from ottla.wire import primitives
-from ottla.wire.codegen import FIXED_CODES, Source, default_source, is_fixed, is_number_array
+from ottla.wire.codegen import FIXED_CODES, FunctionSource, default_source, is_fixed, is_number_array
 from ottla.wire.primitives import NUMBER_CODES, Buffer
 from ottla.wire.schema import MessageSchema, StructSchema
 
@@ -51,7 +51,7 @@ class RunDecoders:
         return run
 
     def _compile(self, shape: tuple[int, ...]) -> RunDecoder:
-        source = Source()
+        source = FunctionSource()
         source.names.update(self._classes, ZERO_UUID=primitives.ZERO_UUID)
         source.names.update(_new=object.__new__, _repeat=repeat, _Uuid=primitives.Uuid)
         codes: list[str] = []

@@ -1,13 +1,13 @@
 """What a client counts and measures about itself.
 
-`Metrics` (collect.py) is the first of a client's hooks and makes a `MetricsSnapshot` when asked; catalog.py lists
+`Metrics` (collect.py) is the first of a client's hooks and makes a `MetricsSnapshot` on demand; catalog.py lists
 every metric. Not here: sending them anywhere (client/telemetry, client/observers).
 """
 
 from ottla.client.metrics.catalog import CATALOG, Description, Kind
 from ottla.client.metrics.collect import Metrics
 from ottla.client.metrics.histogram import Distribution, Histogram, merged
-from ottla.client.metrics.snapshot import Labels, Metric, MetricsSnapshot
+from ottla.client.metrics.snapshot import Labels, Metric, MetricsProvider, MetricsSnapshot
 
 __all__ = [
     "CATALOG",
@@ -18,6 +18,7 @@ __all__ = [
     "Labels",
     "Metric",
     "Metrics",
+    "MetricsProvider",
     "MetricsSnapshot",
     "merged",
 ]

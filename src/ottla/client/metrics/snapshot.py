@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Protocol
 
 from ottla.client.metrics.catalog import CATALOG, Kind
 from ottla.client.metrics.histogram import Distribution
@@ -84,6 +85,12 @@ class MetricsSnapshot(Mapping[str, Metric]):
             raise KeyError(f"no metric is called {name}" + (f": did you mean {close[0]}?" if close else ""))
         metric = self._metrics.get(key_of(name, tuple(sorted(labels.items()))))
         return None if metric is None else metric.value
+
+
+class MetricsProvider(Protocol):
+    """A client, as what exports metrics sees it."""
+
+    def metrics(self) -> MetricsSnapshot: ...
 
 
 def key_of(name: str, labels: Labels) -> str:

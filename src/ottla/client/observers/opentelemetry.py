@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ottla._extras import require
-from ottla.client.metrics import CATALOG, Description, Distribution, Kind, MetricsSnapshot
+from ottla.client.metrics import CATALOG, Description, Distribution, Kind, MetricsProvider
 from ottla.hooks import ConsumerInterceptor, Hook, ProducedBatch, ProducerInterceptor, ProducerRecord
 from ottla.runtime import Clock, SystemClock
 
@@ -28,12 +28,6 @@ if TYPE_CHECKING:
 
 _SCOPE: Final = "ottla"
 _Table = TypeVar("_Table")
-
-
-class Measured(Protocol):
-    """A client."""
-
-    def metrics(self) -> MetricsSnapshot: ...
 
 
 class Readable(Protocol):
@@ -145,7 +139,7 @@ def context_of(record: Readable) -> Context:
 
 
 def observe(
-    client: Measured,
+    client: MetricsProvider,
     meter_provider: MeterProvider | None = None,
     attributes: Mapping[str, str] | None = None,
 ) -> None:
@@ -163,7 +157,7 @@ _SUFFIXES: Final = (".count", ".sum", ".p99", ".max")
 
 
 def _instrument(
-    meter: Meter, client: Measured, described: Description, suffix: str, attributes: dict[str, str]
+    meter: Meter, client: MetricsProvider, described: Description, suffix: str, attributes: dict[str, str]
 ) -> None:
     observation = _require("metrics").Observation
 

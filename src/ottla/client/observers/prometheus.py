@@ -15,11 +15,11 @@ Invariant: every sample has all the labels of its client, and no two clients hav
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from ottla._extras import require
-from ottla.client.metrics import CATALOG, Description, Distribution, Kind, Labels, MetricsSnapshot
+from ottla.client.metrics import CATALOG, Description, Distribution, Kind, Labels, MetricsProvider
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -34,12 +34,6 @@ _BOUNDS: Final = {
 }
 
 
-class Measured(Protocol):
-    """A client."""
-
-    def metrics(self) -> MetricsSnapshot: ...
-
-
 class Registration:
     """A client's place in a registry."""
 
@@ -52,7 +46,7 @@ class Registration:
 
 
 def register(
-    client: Measured,
+    client: MetricsProvider,
     registry: CollectorRegistry | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> Registration:
@@ -76,9 +70,9 @@ class _Collector:
     def __init__(self, registry: Any, core: Any) -> None:
         self._registry = registry
         self._core = core
-        self._clients: dict[Labels, Measured] = {}
+        self._clients: dict[Labels, MetricsProvider] = {}
 
-    def add(self, labels: Labels, client: Measured) -> None:
+    def add(self, labels: Labels, client: MetricsProvider) -> None:
         if labels in self._clients:
             described = ", ".join(f"{name}={value}" for name, value in labels) or "none"
             raise ValueError(
@@ -94,7 +88,7 @@ class _Collector:
             self._registry.register(self)
         self._clients[labels] = client
 
-    def remove(self, labels: Labels, client: Measured) -> None:
+    def remove(self, labels: Labels, client: MetricsProvider) -> None:
         if self._clients.get(labels) is client:
             del self._clients[labels]
             if not self._clients:
