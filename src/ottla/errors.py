@@ -1,13 +1,13 @@
 """Every error that Ottla raises on purpose: one tree under `KafkaError`, with a class per broker error code.
 
 The class statements are the table of Kafka's codes: the number and Kafka's own name stand in the header, what
-kind of error it is stands in the bases, and the docstring is the sentence that a user reads. That is why this
+kind of error it is stands in the bases, and the docstring is the message that a user reads. That is why this
 file is long: it is data. The logic is in its first and last page.
 
-Not here: what a client does about an error (`client`), and which broker answers which code (`broker`).
+Not here: what a client does about an error (`client`), and which broker responds with which code (`broker`).
 This file is the bottom of the layers and imports nothing of ottla.
 
-Invariant: every number has an answer. `error_for` and `from_code` never raise; a code that a newer broker
+Invariant: every number has a class. `error_for` and `from_code` never raise; a code that a newer broker
 invents becomes an `UnknownCodeError` that carries the number.
 """
 
@@ -42,7 +42,7 @@ class EncodeError(ProtocolError):
 
 
 class ConnectionLostError(KafkaError, ConnectionError):
-    """A connection ended while something still depended on it; what was asked over it may or may not be done."""
+    """A connection ended while something still depended on it; what was requested over it may or may not be done."""
 
 
 class ConnectionFailedError(KafkaError, ConnectionError):
@@ -62,7 +62,7 @@ class UnsupportedApiError(KafkaError):
 
 
 class RequestTimeoutError(KafkaError, TimeoutError):
-    """A broker did not answer in time; what was asked of it may or may not be done."""
+    """A broker did not answer in time; what was requested of it may or may not be done."""
 
 
 class ApiTimeoutError(KafkaError, TimeoutError):
@@ -87,7 +87,7 @@ class BufferFullError(KafkaError, BufferError):
     """
 
     def __init__(self, message: str, *, limit: str | None = None) -> None:
-        """`message` is the whole sentence; the rest is for programs."""
+        """`message` is the whole text; the rest is for programs."""
         super().__init__(message)
         self.limit = limit
 
@@ -99,7 +99,7 @@ class RecordTooLargeError(KafkaError, ValueError):
     """
 
     def __init__(self, message: str, *, size: int = 0, limit: str | None = None) -> None:
-        """`message` is the whole sentence; the rest is for programs."""
+        """`message` is the whole text; the rest is for programs."""
         super().__init__(message)
         self.size = size
         self.limit = limit
@@ -112,7 +112,7 @@ class DeliveryError(KafkaError):
     """
 
     def __init__(self, message: str, *, failed: int = 0) -> None:
-        """`message` is the whole sentence; the rest is for programs."""
+        """`message` is the whole text; the rest is for programs."""
         super().__init__(message)
         self.failed = failed
 
@@ -124,19 +124,19 @@ class DeliveryTimeoutError(KafkaError, TimeoutError):
     """
 
     def __init__(self, message: str, *, may_be_stored: bool = False) -> None:
-        """`message` is the whole sentence; the rest is for programs."""
+        """`message` is the whole text; the rest is for programs."""
         super().__init__(message)
         self.may_be_stored = may_be_stored
 
 
 class AbortedError(KafkaError):
-    """A record was given up: aborted, left when the client was closed, or refused after a try without an answer.
+    """A record was given up: aborted, left when the client was closed, or refused after a try without a response.
 
     `may_be_stored` is true if a request with it was sent whose outcome is unknown.
     """
 
     def __init__(self, message: str, *, may_be_stored: bool = False) -> None:
-        """`message` is the whole sentence; the rest is for programs."""
+        """`message` is the whole text; the rest is for programs."""
         super().__init__(message)
         self.may_be_stored = may_be_stored
 
@@ -156,7 +156,7 @@ class DataLossError(KafkaError):
         wanted_offset: int = -1,
         new_offset: int = -1,
     ) -> None:
-        """`message` is the whole sentence; the rest is for programs."""
+        """`message` is the whole text; the rest is for programs."""
         super().__init__(message)
         self.topic = topic
         self.partition = partition
@@ -172,7 +172,7 @@ class SerdeError(KafkaError):
     """
 
     def __init__(self, message: str, *, topic: str, field: str, expected: str) -> None:
-        """`message` is the whole sentence; the rest is for programs."""
+        """`message` is the whole text; the rest is for programs."""
         super().__init__(message)
         self.topic = topic
         self.field = field
@@ -240,7 +240,7 @@ class CorruptBatchError(DecodeError):
     def __init__(
         self, message: str, *, topic: str = "", partition: int = -1, offset: int = -1, next_offset: int = -1
     ) -> None:
-        """`message` is the whole sentence; the rest is for programs."""
+        """`message` is the whole text; the rest is for programs."""
         super().__init__(message)
         self.topic = topic
         self.partition = partition
@@ -273,7 +273,7 @@ class ConfigurationError(KafkaError, ValueError):
 
 
 class BrokerError(KafkaError):
-    """A broker's answer with an error code; catch it, or a kind of it, or one code's own class.
+    """A broker's response with an error code; catch it, or a kind of it, or one code's own class.
 
     >>> error = NotLeaderOrFollowerError(topic="orders", partition=3, broker=1)
     >>> error.code, error.name, error.retriable
@@ -318,7 +318,7 @@ class BrokerError(KafkaError):
         broker: int | None = None,
         detail: str | None = None,
     ) -> None:
-        """`message` is the broker's own, where the answer has one; the rest says where it happened.
+        """`message` is the broker's own, where the response has one; the rest says where it happened.
 
         `detail` is what the client knows beside it, in whole sentences.
         """
@@ -358,8 +358,8 @@ class BrokerError(KafkaError):
 
     def _what(self) -> str:
         # Under `python -OO` there are no docstrings, and the name has to do.
-        sentence = " ".join((type(self).__doc__ or "The broker answered with this error.").split())
-        return sentence if self.message is None else f"{sentence} The broker says: {self.message}"
+        meaning = " ".join((type(self).__doc__ or "The broker responded with this error.").split())
+        return meaning if self.message is None else f"{meaning} The broker says: {self.message}"
 
 
 # Kinds of errors, for `except` clauses. The first six are Kafka's own.
@@ -384,7 +384,7 @@ class InvalidMetadataError(RefreshRetriableError):
 
 
 class ApplicationRecoverableError(BrokerError):
-    """Whoever got it has lost its place; the application can go on with a new producer or membership."""
+    """The producer or member that got it has lost its place; the application can go on with a new one."""
 
     application_recoverable = True
 
@@ -405,8 +405,8 @@ class AbortableError(BrokerError):
     """The transaction has to be aborted; the producer can then begin another.
 
     Kafka's tree has one code for this (TRANSACTION_ABORTABLE, KIP-890). The others are those that the 4.x
-    transactional producer names and answers with its abortable state. A code that it does not name aborts
-    when it answers Produce and is fatal when it answers a coordinator request: no flag could tell.
+    transactional producer names and meets with its abortable state. A code that it does not name aborts in the
+    response to Produce and is fatal in that of a coordinator: no flag could say both.
     """
 
     abortable = True
@@ -417,7 +417,7 @@ class FatalError(BrokerError):
 
     Not in Kafka's tree; its client decides per request. The rule here: Kafka's 4.x client names the code and
     gives up the producer, or the membership, on at least one request. Where requests differ, the worse case
-    counts: whoever starts anew too early loses time, whoever goes on too long loses records. Two codes are
+    counts: a client that starts anew too early loses time, one that goes on too long loses records. Two codes are
     abortable as well (GROUP_AUTHORIZATION_FAILED, FENCED_INSTANCE_ID): the producer can still abort, and
     should, before the membership is given up.
     """
@@ -453,7 +453,7 @@ class UnknownTopicOrPartitionError(InvalidMetadataError, code=3, name="UNKNOWN_T
 class NoSuchPartitionError(UnknownTopicOrPartitionError, ValueError):
     """A partition was named that its topic does not have, as far as the client knows.
 
-    `partition` is the one, `partitions` how many the topic has. It has Kafka's code for it, but no broker was asked.
+    `partition` is the one, `partitions` how many the topic has. It has Kafka's code, but does not come from a broker.
     """
 
     def __init__(
@@ -478,7 +478,7 @@ class NoSuchPartitionError(UnknownTopicOrPartitionError, ValueError):
 
 
 class InvalidFetchSizeError(BrokerError, code=4, name="INVALID_FETCH_SIZE"):
-    """The fetch asked for a number of bytes that makes no sense."""
+    """The fetch requested a number of bytes that makes no sense."""
 
 
 class LeaderNotAvailableError(InvalidMetadataError, code=5, name="LEADER_NOT_AVAILABLE"):
@@ -514,11 +514,11 @@ class OffsetMetadataTooLargeError(BrokerError, code=12, name="OFFSET_METADATA_TO
 
 
 class NetworkError(InvalidMetadataError, code=13, name="NETWORK_EXCEPTION"):
-    """The connection was lost before the answer came; whether the request took effect is unknown."""
+    """The connection was lost before the response came; whether the request took effect is unknown."""
 
 
 class CoordinatorLoadInProgressError(RetriableError, code=14, name="COORDINATOR_LOAD_IN_PROGRESS"):
-    """The coordinator has just taken over and is still reading its state; it answers soon."""
+    """The coordinator has just taken over and is still reading its state; it will be ready soon."""
 
 
 class CoordinatorNotAvailableError(RefreshRetriableError, code=15, name="COORDINATOR_NOT_AVAILABLE"):
@@ -788,7 +788,7 @@ class UnsupportedCompressionTypeError(BrokerError, code=76, name="UNSUPPORTED_CO
 
 
 class StaleBrokerEpochError(BrokerError, code=77, name="STALE_BROKER_EPOCH"):
-    """The broker that asked has been registered anew since."""
+    """The broker that sent this has been registered anew since."""
 
 
 class OffsetNotAvailableError(RetriableError, code=78, name="OFFSET_NOT_AVAILABLE"):
@@ -834,11 +834,11 @@ class InvalidRecordError(MisconfigurationError, code=87, name="INVALID_RECORD"):
 
 
 class UnstableOffsetCommitError(RetriableError, code=88, name="UNSTABLE_OFFSET_COMMIT"):
-    """A transaction that commits these offsets is still open; ask again when it has ended."""
+    """A transaction that commits these offsets is still open; fetch them again when it has ended."""
 
 
 class ThrottlingQuotaExceededError(RetriableError, code=89, name="THROTTLING_QUOTA_EXCEEDED"):
-    """A quota is used up for now; the answer says how long to wait."""
+    """A quota is used up for now; the response says how long to wait."""
 
 
 class ProducerFencedError(ApplicationRecoverableError, FatalError, code=90, name="PRODUCER_FENCED"):
@@ -874,7 +874,7 @@ class PrincipalDeserializationFailureError(BrokerError, code=97, name="PRINCIPAL
 
 
 class SnapshotNotFoundError(BrokerError, code=98, name="SNAPSHOT_NOT_FOUND"):
-    """The metadata snapshot asked for is gone."""
+    """The metadata snapshot that was requested is gone."""
 
 
 class PositionOutOfRangeError(BrokerError, code=99, name="POSITION_OUT_OF_RANGE"):
@@ -942,7 +942,7 @@ class MismatchedEndpointTypeError(BrokerError, code=114, name="MISMATCHED_ENDPOI
 
 
 class UnsupportedEndpointTypeError(BrokerError, code=115, name="UNSUPPORTED_ENDPOINT_TYPE"):
-    """The receiver cannot answer for this kind of endpoint."""
+    """The receiver does not serve this kind of endpoint."""
 
 
 class UnknownControllerIdError(BrokerError, code=116, name="UNKNOWN_CONTROLLER_ID"):
@@ -998,7 +998,7 @@ class InvalidRegularExpressionError(FatalError, code=128, name="INVALID_REGULAR_
 
 
 class RebootstrapRequiredError(BrokerError, code=129, name="REBOOTSTRAP_REQUIRED"):
-    """The brokers ask the client to start over from its bootstrap servers."""
+    """The brokers require the client to start over from its bootstrap servers."""
 
 
 class StreamsInvalidTopologyError(BrokerError, code=130, name="STREAMS_INVALID_TOPOLOGY"):
@@ -1018,7 +1018,7 @@ class ShareSessionLimitReachedError(RetriableError, code=133, name="SHARE_SESSIO
 
 
 class UnknownCodeError(BrokerError):
-    """The broker answered with an error code that this release does not know; a newer one may."""
+    """The broker responded with an error code that this release does not know; a newer one may."""
 
     def __init__(
         self,
@@ -1052,7 +1052,7 @@ def from_code(
     partition: int | None = None,
     broker: int | None = None,
 ) -> BrokerError | None:
-    """The error for an answer's code, ready to raise or to hand on; None for 0.
+    """The error for a response's code, ready to raise or to hand on; None for 0.
 
     >>> str(from_code(3, topic="ordres"))[:47]
     'UNKNOWN_TOPIC_OR_PARTITION (topic ordres): The '
@@ -1073,7 +1073,7 @@ def raise_for_code(
     partition: int | None = None,
     broker: int | None = None,
 ) -> None:
-    """Raise the error for an answer's code; return for 0."""
+    """Raise the error for a response's code; return for 0."""
     error = from_code(code, message, topic=topic, partition=partition, broker=broker)
     if error is not None:
         raise error

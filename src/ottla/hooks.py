@@ -96,13 +96,13 @@ class ProducedBatch(NamedTuple):
     written_at: float | None = None
     """When it was last handed to a connection."""
     acknowledged_at: float | None = None
-    """When the broker's answer came, or the batch was given up."""
+    """When the broker's response came, or the batch was given up."""
     attempts: int = 1
     """How often it has been written."""
 
 
 class FetchedPartition(NamedTuple):
-    """What one answer to a fetch brought of one partition."""
+    """What one fetch response brought of one partition."""
 
     node_id: int
     topic: str
@@ -112,7 +112,7 @@ class FetchedPartition(NamedTuple):
     bytes: int
     high_watermark: int
     read_at: float
-    """When the answer came, by the client's monotonic clock."""
+    """When the response came, by the client's monotonic clock."""
     taken_at: float | None = None
     """When the reader got it."""
 
@@ -138,10 +138,10 @@ class Hook:
     def on_broker_read(
         self, node_id: int, api_key: int, size: int, seconds: float, error: BaseException | None
     ) -> None:
-        """An answer of `size` bytes is there, so many seconds after its request was written, or will not come."""
+        """A response of `size` bytes is there, so many seconds after its request was written, or will not come."""
 
     def on_broker_throttle(self, node_id: int, seconds: float) -> None:
-        """A broker asks for a pause: the client is over a quota."""
+        """A broker throttles the client for so many seconds: it is over a quota."""
 
     def on_metadata(self, view: ClusterState, seconds: float, error: BaseException | None) -> None:
         """A request for metadata has ended; after an error `view` is the one that was known before."""
@@ -162,7 +162,7 @@ class Hook:
         """A batch was given up; its records have this error."""
 
     def on_fetch_read(self, fetched: FetchedPartition) -> None:
-        """An answer to a fetch brought something of a partition."""
+        """A fetch response brought something of a partition."""
 
     def on_fetch_taken(self, fetched: FetchedPartition) -> None:
         """The reader has got it. Called by the thread that reads."""
@@ -294,7 +294,7 @@ class ProducerRecord:
 
 
 class ProducerInterceptor:
-    """Takes part in producing: may change every record, and hears what became of it.
+    """Takes part in producing: may change every record, and is called with what became of it.
 
     A class that overrides `on_send` alone makes `produce_batch` go row by row, which is slow and warned about once:
     override `on_send_batch` as well. What `on_send` and `on_send_batch` raise is logged, and the record goes on as it

@@ -39,7 +39,7 @@ __all__ = [
 _T = TypeVar("_T")
 
 this_thread = threading.get_ident
-"""A number for the thread that asks."""
+"""A number for the calling thread."""
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
@@ -186,14 +186,14 @@ _SYSTEMS_OWN: Final = Buffers()
 
 
 class Listener(Protocol):
-    """A place where connections are accepted."""
+    """An address at which connections are accepted."""
 
     @property
     def host(self) -> str: ...
 
     @property
     def port(self) -> int:
-        """The real one, where 0 was asked for."""
+        """The real one, where the caller gave 0."""
 
     async def close(self) -> None:
         """Accepts no more; the connections that are there stay."""
@@ -214,7 +214,7 @@ class Runtime(Protocol):
     async def connect(
         self, host: str, port: int, factory: ProtocolFactory, buffers: Buffers = _SYSTEMS_OWN
     ) -> asyncio.BaseProtocol:
-        """Connects, and returns the protocol that `factory` made; an OSError where nobody answers."""
+        """Connects, and returns the protocol that `factory` made; an OSError where nothing listens."""
 
     async def listen(self, host: str, port: int, factory: ProtocolFactory) -> Listener:
         """Accepts connections, with one protocol from `factory` for each; port 0 takes any that is free."""

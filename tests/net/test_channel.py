@@ -216,7 +216,7 @@ def test_an_answer_that_nobody_asked_for_ends_the_connection(world: World[None],
         asking = asyncio.ensure_future(channel.request(heartbeat(1), 4))
         await server.until_frames(1)
         server.connection.send([frame])
-        with pytest.raises(ConnectionLostError, match="answers what was not asked") as caught:
+        with pytest.raises(ConnectionLostError, match="responds to no pending request") as caught:
             await asking
         assert isinstance(caught.value.__cause__, ProtocolError)
         await server.until_lost()

@@ -85,7 +85,7 @@ def test_both_ends_are_connected_with_the_address_of_the_other() -> None:
 def test_where_nobody_listens_the_connection_is_refused() -> None:
     async def main() -> None:
         network = MemoryNetwork()
-        with pytest.raises(ConnectionRefusedError, match="nobody listens on nowhere/nowhere:9092"):
+        with pytest.raises(ConnectionRefusedError, match="there is no listener on nowhere/nowhere:9092"):
             await network.connect("client", "nowhere", 9092, RawPeer)
 
     asyncio.run(main())

@@ -31,5 +31,5 @@ class Backoff:
         return self.mean(attempt) * self._random.uniform(1 - _JITTER, 1 + _JITTER)
 
     def mean(self, attempt: int) -> float:
-        """The same without jitter, for whoever has a better way to scatter."""
+        """The same without jitter, for a caller that spreads its attempts by itself."""
         return min(self._first * 2.0 ** min(attempt, _MOST_DOUBLINGS), self._most)

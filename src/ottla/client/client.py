@@ -126,13 +126,13 @@ class AsyncClient:
         """Hands a record over to be sent; awaits only where the buffer is full, for at most `max_block_ms`.
 
         What comes back is the receipt: await it for the record to be delivered, give it a callback, or leave it, and
-        let `flush` tell whether everything arrived.
+        let `flush` raise what failed.
 
             delivery = await kafka.produce("orders", b"...", key=b"42", headers=[("trace", b"1")])
             print((await delivery).offset)
         """
         core = self._core
-        # What can be seen quickly; before Python 3.12, to ask for the running loop is a system call.
+        # What can be seen quickly; before Python 3.12, to get the running loop is a system call.
         if core is None or core.home.thread != this_thread() or not core.home.loop.is_running():
             core = self._running()
         try:

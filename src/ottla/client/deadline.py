@@ -25,7 +25,7 @@ def check_timeout(timeout: object) -> None:
         raise ValueError(f"a timeout is 0 seconds or more, not {timeout}; leave it out to wait without one")
 
 
-class DeadlinePassed(Exception):  # noqa: N818  no error: whoever set the deadline says what it means
+class DeadlinePassed(Exception):  # noqa: N818  no error: the caller that set the deadline says what it means
     """What was awaited took too long, and was cancelled."""
 
 

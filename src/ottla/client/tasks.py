@@ -1,7 +1,7 @@
-"""The tasks of one client: kept until they are done, heard when they crash, ended in order.
+"""The tasks of one client: kept until they are done, logged when they crash, ended in order.
 
-asyncio holds tasks weakly, and tells of an exception that nobody awaits only when the task is collected. Here
-a task lives until it ends, and a crash is logged at once and handed to whoever can stop the client.
+asyncio holds tasks weakly, and logs an exception that is never awaited only when the task is collected. Here a task
+lives until it ends, and a crash is logged at once and handed to `on_crash`, with which the core stops the client.
 
 Invariant: after `close` no task of the client runs, and none is begun any more.
 """
@@ -24,11 +24,11 @@ class Tasks:
     """What a client runs in the background."""
 
     def __init__(self) -> None:
-        # In the order of their making: that is the order in which they are ended.
+        # In the order in which they were begun: `close` ends them in that order.
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._closed = False
         self.on_crash: Callable[[str, BaseException], object] | None = None
-        """Told the name of a task that ended with an exception, and the exception."""
+        """Called with the name of a task that ended with an exception, and the exception."""
 
     def spawn(self, coroutine: Coroutine[Any, Any, _T], name: str) -> asyncio.Task[_T]:
         """Begins a task; its name is for logs."""
@@ -65,9 +65,9 @@ async def _ended(task: asyncio.Task[Any]) -> None:
     """Waits without taking over the task's end: its exception is `Tasks`' affair, our cancellation our own."""
     ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def tell(_: asyncio.Task[Any]) -> None:
+    def set_ended(_: asyncio.Task[Any]) -> None:
         if not ended.done():
             ended.set_result(None)
 
-    task.add_done_callback(tell)
+    task.add_done_callback(set_ended)
     await ended

@@ -2,7 +2,7 @@
 
 | file | subject |
 | --- | --- |
-| client.py | `ClientConfig`: every option, its default, its rule and its sentence |
+| client.py | `ClientConfig`: every option, its default, its rule and its description |
 | keywords.py | the same as keyword arguments, for type checkers |
 | options.py | what is known of one option |
 | rules.py | what one value may be, given as a Python value or as text |
@@ -11,7 +11,7 @@
 | names.py | names that are no option: of later features, of Java's, of other clients, misspelt |
 | java.py | Kafka's dotted names and texts, and what the Java client adjusts by itself |
 | properties.py | the syntax of a .properties file |
-| errors.py | the sentences of a ConfigurationError |
+| errors.py | the messages of a ConfigurationError |
 
 Not here: serializers, partitioners and hooks, which are objects and not settings; the configs of brokers and
 topics (`broker.configs`).

@@ -25,9 +25,9 @@ def least_delivery_timeout_ms(linger_ms: int, request_timeout_ms: int) -> int:
 
 
 def following(config: ClientConfig, named: Set[str]) -> Iterator[tuple[str, int]]:
-    """The timeouts that are not `named`, where another one asks for more or less than their default; one by one.
+    """The timeouts that are not `named`, where another one needs more or less than their default; one by one.
 
-    Each is to be set before the next is asked for.
+    The caller sets each before it takes the next, which may follow from it.
     """
     if "request_timeout_ms" not in named and config.request_timeout_ms > config.default_api_timeout_ms:
         yield "request_timeout_ms", config.default_api_timeout_ms

@@ -1,4 +1,4 @@
-"""ClientConfig: every option of the client, with its default, what it may be, and one sentence about it.
+"""ClientConfig: every option of the client, with its default, what it may be, and its description.
 
 The defaults are those of Kafka 4.3's clients but for linger_ms and batch_size, which fit a client that batches
 natively, client_id, and the sizes of socket buffers, where a fixed one would turn off the system's own tuning. Where
@@ -48,7 +48,9 @@ class ClientConfig:
     """
 
     bootstrap_servers: str | Sequence[str] = field(
-        metadata=required(Servers(), "The brokers to ask first, as host:port; the cluster names the others.")
+        metadata=required(
+            Servers(), "The brokers to connect to first, as host:port; the cluster names the others."
+        )
     )
     addresses: tuple[Address, ...] = field(init=False, compare=False)
     """`bootstrap_servers`, parsed."""
@@ -58,7 +60,9 @@ class ClientConfig:
     # Who the client is
     client_id: str = option("ottla", _TEXT, "The name that brokers log, and that quotas go by.")
     client_rack: str = option("", _TEXT, "Where the client runs, so that it may read from a replica nearby.")
-    enable_metrics_push: bool = option(True, _FLAG, "Whether to send metrics to brokers that ask for them.")
+    enable_metrics_push: bool = option(
+        True, _FLAG, "Whether to send metrics to brokers that subscribe to them."
+    )
 
     # Connections
     security_protocol: Literal["PLAINTEXT"] = option(
@@ -102,7 +106,7 @@ class ClientConfig:
 
     # Metadata
     metadata_max_age_ms: int = option(
-        300_000, _LONG, "When to ask for metadata again although nothing went wrong."
+        300_000, _LONG, "When to request metadata again although nothing went wrong."
     )
     metadata_min_age_ms: int = option(
         5_000, _LONG, "How long to wait between two requests for metadata, whatever goes wrong.", ours=True
@@ -132,7 +136,7 @@ class ClientConfig:
         True, _FLAG, "Whether brokers recognize a retried batch, so that it is stored once and in order."
     )
     max_in_flight_requests_per_connection: int = option(
-        5, WholeNumber(1, INT32), "How many produce requests may wait for their answers on one connection."
+        5, WholeNumber(1, INT32), "How many produce requests may wait for their responses on one connection."
     )
     linger_ms: int = option(10, _LONG, "How long a batch that is not full waits for more records.")
     batch_size: int = option(
@@ -156,7 +160,7 @@ class ClientConfig:
     delivery_timeout_ms: int = option(
         120_000,
         _INT,
-        "When to give up a record, unless it may be stored: with idempotence that is tried until a broker tells.",
+        "When to give up a record, unless it may be stored: with idempotence that is tried until a broker says.",
     )
     compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] = option(
         "none", Choice(("none", "gzip", "snappy", "lz4", "zstd")), "How batches are compressed."
@@ -188,16 +192,16 @@ class ClientConfig:
     fetch_min_bytes: int = option(1, _INT, "How many bytes a broker gathers before it answers a fetch.")
     fetch_max_wait_ms: int = option(500, _INT, "How long a broker waits for fetch_min_bytes.")
     fetch_max_bytes: int = option(
-        52_428_800, _INT, "How many bytes an answer may have; one larger batch still comes through."
+        52_428_800, _INT, "How many bytes a response may have; one larger batch still comes through."
     )
     max_partition_fetch_bytes: int = option(
-        1_048_576, _INT, "How many bytes of one partition an answer may have; one larger batch still comes."
+        1_048_576, _INT, "How many bytes of one partition a response may have; one larger batch still comes."
     )
     max_poll_records: int = option(500, WholeNumber(1, INT32), "How many records one poll returns.")
     check_crcs: bool = option(True, _FLAG, "Whether the checksum of every batch that is read is verified.")
 
     def __new__(cls, *args: object, **options: object) -> Self:
-        """Answer a keyword that is no option better than the TypeError of __init__ would."""
+        """Refuse a keyword that is no option with a better message than the TypeError of __init__."""
         _check_names(options)
         made = object.__new__(cls)
         object.__setattr__(made, "_named", frozenset(options))

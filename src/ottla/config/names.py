@@ -37,7 +37,7 @@ KNOWN_LATER: Final[Mapping[str, str]] = MappingProxyType(
         "bootstrap.controllers": "administration of controllers without a broker",
     }
 )
-# There are too many of these to list, and one sentence is true of all.
+# There are too many of these to list, and the same message is right for all.
 _LATER_PREFIXES: Final = (("ssl.", "TLS"), ("sasl.", "SASL"))
 
 

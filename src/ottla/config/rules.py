@@ -140,7 +140,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Acks:
-    """How many replicas answer: "all", 1 or 0; -1 is how the protocol writes "all"."""
+    """How many replicas acknowledge: "all", 1 or 0; -1 is how the protocol writes "all"."""
 
     @property
     def allowed(self) -> str:

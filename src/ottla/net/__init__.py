@@ -1,7 +1,8 @@
 """The network layer: frames in, frames out, on whatever transport the Runtime provides.
 
-`Connection` (connection.py) is the one connection type of clients and brokers. `Channel` (channel.py) asks over
-one and waits for the answers. memory.py has transports without sockets. What a frame says is not known here.
+`Connection` (connection.py) is the one connection type of clients and brokers. `Channel` (channel.py) sends
+requests over one and matches the responses. memory.py has transports without sockets. What a frame says is not known
+here.
 """
 
 from ottla.net.channel import Channel, Observer, PendingRequest

@@ -47,7 +47,7 @@ class PendingRequest:
 
 
 class Observer(Protocol):
-    """What happens on a channel is reported to it, before those who wait for responses learn of it."""
+    """What happens on a channel is reported to it, before a caller that waits for a response learns of it."""
 
     def request_done(self, pending: PendingRequest, size: int, error: KafkaError | None) -> None:
         """A request is over: a response of so many bytes came, or will not come.
@@ -59,7 +59,7 @@ class Observer(Protocol):
         """Everything sent has gone to the system; comes when something had to wait for that."""
 
     def closed(self) -> None:
-        """Nothing more can be sent; comes once, before those who wait for responses learn of it."""
+        """Nothing more can be sent; comes once, before a caller that waits for a response learns of it."""
 
     def ended(self, error: Exception | None) -> None:
         """The connection is gone; no error if either side closed it between two frames."""
@@ -222,7 +222,7 @@ class Channel:
             reason = str(correlation_id_of(frame))
         except ProtocolError as error:
             reason = str(error)
-        self.abort(ProtocolError(f"{self.peer} answers what was not asked: {reason}"))
+        self.abort(ProtocolError(f"{self.peer} responds to no pending request: {reason}"))
 
     def drained(self, connection: Connection) -> None:
         if self._observer is not None:

@@ -26,7 +26,7 @@ from ottla.wire.primitives import Buffer
 _logger = logging.getLogger("ottla.net")
 
 _HIGH_WATER: Final = 1
-"""The transport asks for a pause as soon as its socket does not take everything: what waits, waits here. Not 0,
+"""The transport pauses writing as soon as its socket does not take everything: what waits, waits here. Not 0,
 because asyncio's TLS transport compares with `>=` and would pause for nothing."""
 
 SCRATCH_SIZE: Final = 256 * 1024
@@ -159,7 +159,7 @@ class Connection(asyncio.BufferedProtocol):
     def pause(self) -> None:
         """Delivers no more frames, also not those that have arrived.
 
-        The transport reads on until something arrives that cannot be delivered: most peers wait for an answer
+        The transport reads on until something arrives that cannot be delivered: most peers wait for a response
         before they send more, and then a pause costs no system call and still notices that they are gone.
         """
         self._paused = True
@@ -311,7 +311,7 @@ class FrameReader:
         """Whether all that has come is handed on."""
 
     def free(self) -> memoryview:
-        """Where to receive; asked again before each time. `next` has no frame left when this is called."""
+        """Where to receive; called before every read, when `next` has no frame left."""
         frame = self._frame
         if frame is not None and len(frame) - self._filled >= _DIRECT:
             self._in_place = True
@@ -419,7 +419,7 @@ class WriteQueue:
     __slots__ = ("_first", "_queue", "size")
 
     def __init__(self) -> None:
-        # A list and the place of its first buffer: an empty deque is as large as all the rest of a connection.
+        # A list and the index of its first buffer: an empty deque is as large as all the rest of a connection.
         self._queue: list[Buffer] = []
         self._first = 0
         self.size = 0

@@ -77,7 +77,7 @@ class MemoryTransport(asyncio.Transport):
         window: int = WINDOW,
         gone: Callable[[], None] | None = None,
     ) -> tuple[MemoryTransport, MemoryTransport]:
-        """Both ends of a connection. `gone` is called once for each, when it has told its protocol."""
+        """Both ends of a connection. `gone` is called once for each, behind the `connection_lost` of its protocol."""
         first, second = addresses
         ends = (
             cls(paths[0], {"sockname": first, "peername": second}, window, gone or _nothing),
@@ -258,10 +258,10 @@ class MemoryTransport(asyncio.Transport):
         self._buffer.clear()
         self._buffer_size = 0
         self._arrived.clear()
-        self._loop.call_soon(self._tell_lost, error)
+        self._loop.call_soon(self._notify_lost, error)
 
-    def _tell_lost(self, error: Exception | None) -> None:
-        # Whoever holds this end must not keep the protocol alive by it.
+    def _notify_lost(self, error: Exception | None) -> None:
+        # A reference to this end must not keep the protocol alive.
         protocol, self._protocol = self._protocol, None
         gone, self._gone = self._gone, _nothing
         try:
@@ -272,4 +272,4 @@ class MemoryTransport(asyncio.Transport):
 
 
 def _nothing() -> None:
-    """Whom to tell that an end is gone, where nobody wants to know."""
+    """The `gone` of an end whose maker gave none."""

@@ -78,7 +78,7 @@ class MemoryNetwork:
     async def connect(
         self, machine: str, host: str, port: int, factory: ProtocolFactory
     ) -> asyncio.BaseProtocol:
-        """Takes a round trip along the paths; ConnectionRefusedError if nobody listens at the far end."""
+        """Takes a round trip along the paths; ConnectionRefusedError if there is no listener at the far end."""
         number, self._connections = self._connections, self._connections + 1
         client = Endpoint(machine, machine, self._client_port(number))
         opening = _Opening(self, number, client, self.endpoint(host, port), factory)
@@ -86,7 +86,7 @@ class MemoryNetwork:
 
     def _free_port(self, host: str) -> int:
         for port in range(_FIRST_FREE_PORT, _FIRST_CLIENT_PORT):
-            # Not one that was in use before: who still knows the old listener must not find a new one.
+            # Not one that was in use before: a client that still knows the old listener must not find a new one.
             if (host, port) not in self._machines:
                 return port
         raise OSError(errno.EADDRINUSE, f"{host} has no port left")
@@ -138,11 +138,11 @@ class _Opening:
     def _refused(self, _: bytes) -> None:
         if not self._connected.done():
             self._connected.set_exception(
-                ConnectionRefusedError(errno.ECONNREFUSED, f"nobody listens on {self._server}")
+                ConnectionRefusedError(errno.ECONNREFUSED, f"there is no listener on {self._server}")
             )
 
     def _accepted(self, transport: MemoryTransport) -> None:
-        if self._connected.done():  # whoever wanted the connection has given up
+        if self._connected.done():  # the caller of `connect` has given up
             transport.abort()
             return
         if transport.is_closing():

@@ -103,9 +103,9 @@ def _not_serialized(
 def _not_deserialized(
     data: bytes, record: RawRecord, field: Field, expected: str, error: Exception
 ) -> DeserializationError:
-    place = f"offset {record.offset} of topic {record.topic}, partition {record.partition}"
+    where = f"offset {record.offset} of topic {record.topic}, partition {record.partition}"
     return DeserializationError(
-        f"the {field} ({len(data)} bytes) at {place} is not {expected}: {_described(error)}",
+        f"the {field} ({len(data)} bytes) at {where} is not {expected}: {_described(error)}",
         topic=record.topic,
         partition=record.partition,
         offset=record.offset,

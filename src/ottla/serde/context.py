@@ -50,7 +50,7 @@ class Deserializer(Protocol[T_co]):
 class Serde(Generic[T]):
     """A serializer and the deserializer that reads what it writes.
 
-    `expects` goes into the sentence of an error: "the value ... should be `expects`, not int".
+    `expects` goes into the message of an error: "the value ... should be `expects`, not int".
     """
 
     serializer: Callable[[T], bytes]
@@ -59,7 +59,7 @@ class Serde(Generic[T]):
 
 
 class RawRecord(Protocol):
-    """A record as it was fetched; what a DeserializationError tells about it. Read only when there is need."""
+    """A record as it was fetched; what a DeserializationError says about it. Read only when there is need."""
 
     @property
     def topic(self) -> str: ...

@@ -27,7 +27,7 @@ _Ts = TypeVarTuple("_Ts")
 class VirtualLoop(asyncio.BaseEventLoop):
     """An event loop in virtual time, which begins at 0."""
 
-    # BaseEventLoop's own: its timers, as a heap, and the smallest interval that its clock can tell.
+    # BaseEventLoop's own: its timers, as a heap, and the resolution of its clock.
     _scheduled: list[asyncio.TimerHandle]
     _clock_resolution: float
 

@@ -22,7 +22,7 @@ EndpointName = str | int
 """The name of a machine or of a host, or a port."""
 
 Manner = Literal["silent", "one way", "reset"]
-"""How a link fails. Silent: nothing comes through, in either direction, and neither side hears of it. One way:
+"""How a link fails. Silent: nothing comes through, in either direction, and neither side learns of it. One way:
 only from the first endpoint to the second. Reset: connections break at once, and new ones are refused."""
 
 CONNECT_TIMEOUT: Final = 127.0

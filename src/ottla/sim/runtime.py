@@ -99,7 +99,7 @@ def run(
         if loop.tasks:
             raise UnfinishedTasksError(f"main is done, and {loop.describe_tasks()}")
         if failures:
-            raise SimulationCallbackError("something failed that nobody awaited")
+            raise SimulationCallbackError("a callback or a task failed, and no task awaited it")
         return result
     except Exception as error:
         for failure in failures:

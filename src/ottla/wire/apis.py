@@ -32,17 +32,17 @@ class Api:
 
     @property
     def stable_versions(self) -> Versions:
-        """The versions that will not change: what a peer may be offered without being asked for more."""
+        """The versions that will not change: those that are offered to a peer."""
         low, high = self.versions.low, self.versions.high
         return Versions(low, high - 1 if self.request.SCHEMA.latest_unstable else high)
 
     def request_header_version(self, version: int) -> int:
-        """Also defined above the versions known here: a newer peer's header can be read, and answered."""
+        """Also defined above the versions known here: a newer peer's header can be read, and responded to."""
         return 2 if self._flexible(version) else 1
 
     def response_header_version(self, version: int) -> int:
-        # A client must be able to read the answer to its ApiVersions request before it knows what the broker
-        # speaks, so that response never has a flexible header (KIP-511).
+        # A client must be able to read the response to its ApiVersions request before it knows what the broker
+        # speaks, so that one never has a flexible header (KIP-511).
         return 1 if self._flexible(version) and self.key != API_VERSIONS_KEY else 0
 
     def _flexible(self, version: int) -> bool:
@@ -51,7 +51,7 @@ class Api:
 
 @cache
 def _first_flexible(key: int) -> float:
-    """Asked for with every frame."""
+    """Cached, because every frame needs it."""
     flexible = api_for_key(key).request.SCHEMA.flexible
     return flexible.low if len(flexible) > 0 else float("inf")
 

@@ -96,7 +96,7 @@ def encode_response(response: Message, version: int, correlation_id: int) -> lis
 def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     """The header of a request, and where its body begins.
 
-    On its own, because a broker answers some requests whose body it cannot read: ApiVersions of a version that
+    On its own, because a broker responds to some requests whose body it cannot read: ApiVersions of a version that
     it does not know. `frame` is what follows the size.
     """
     try:

@@ -137,7 +137,7 @@ def _make_class(
         {
             **namespace,
             "__slots__": attributes,
-            # Found there by name, which is what pickle asks for.
+            # Found there by name, which is what pickle needs.
             "__module__": "ottla.wire.messages",
             "__qualname__": qualname,
             "__init__": _make_init(struct_, qualname, structs),

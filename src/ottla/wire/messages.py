@@ -1,6 +1,6 @@
 """Every message of the Kafka protocol, by name: `from ottla.wire.messages import FetchRequest`.
 
-The classes are made when they are first asked for. Editors and mypy read messages.pyi, which `make stubs`
+The classes are made when they are first used. Editors and mypy read messages.pyi, which `make stubs`
 writes from the schema and a test keeps fresh.
 """
 

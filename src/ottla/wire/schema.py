@@ -1,7 +1,7 @@
 """The protocol schema: what kafka.schema says, as plain objects.
 
 Reading is lazy. Importing this module splits the file into one block of text per message; a block is parsed
-when its message is first asked for. How bytes are laid out is not known here: see decoder.py and encoder.py.
+when its message is first used. How bytes are laid out is not known here: see decoder.py and encoder.py.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.client.connections.api_versions import ApiVersions, first_request, version_to_try_again
+from ottla.client.connections.api_versions import ApiVersions, first_request, retry_version
 from ottla.client.connections.purposes import Purpose
 from ottla.errors import ClusterAuthorizationFailedError, UnsupportedApiError
 from ottla.wire import Versions, api_named
@@ -59,16 +59,16 @@ def test_an_answer_with_an_error_is_that_error() -> None:
 def test_an_older_broker_is_asked_again_at_its_own_version() -> None:
     own = ApiVersionsResponse.ApiVersion(api_key=18, min_version=0, max_version=2)
     refusal = ApiVersionsResponse(error_code=UNSUPPORTED_VERSION, api_keys=[own])
-    assert version_to_try_again(refusal, tried=4) == 2
-    assert version_to_try_again(ApiVersionsResponse(error_code=UNSUPPORTED_VERSION), tried=4) == 0
-    assert version_to_try_again(ApiVersionsResponse(), tried=4) is None
+    assert retry_version(refusal, tried=4) == 2
+    assert retry_version(ApiVersionsResponse(error_code=UNSUPPORTED_VERSION), tried=4) == 0
+    assert retry_version(ApiVersionsResponse(), tried=4) is None
 
 
 def test_a_broker_that_refuses_its_own_version_is_not_asked_for_ever() -> None:
     own = ApiVersionsResponse.ApiVersion(api_key=18, min_version=0, max_version=9)
     refusal = ApiVersionsResponse(error_code=UNSUPPORTED_VERSION, api_keys=[own])
     tried: list[int] = [first_request()[1]]
-    while (again := version_to_try_again(refusal, tried[-1])) is not None:
+    while (again := retry_version(refusal, tried[-1])) is not None:
         tried.append(again)
     assert tried == [4, 3, 2, 1, 0]
 

@@ -217,7 +217,7 @@ def test_troubles_are_what_may_pass() -> None:
         return list(troubles(taken(*responses), ["orders"]))
 
     assert of(response([partition(0)])) == []
-    assert of() == ["topic orders has not been asked for"]
+    assert of() == ["topic orders has not been requested"]
     assert of(response(error=GONE)) == ["topic orders: UNKNOWN_TOPIC_OR_PARTITION"]
     topic_authorization_failed = 29
     assert of(response(error=topic_authorization_failed)) == []

@@ -99,9 +99,9 @@ def test_a_name_that_no_metric_has_is_an_error_and_not_zero(metrics: Metrics) ->
     snapshot = metrics.snapshot()
     with pytest.raises(KeyError, match=r"producer\.record\.sent.*: did you mean producer\."):
         snapshot.number("producer.record.sent")
-    with pytest.raises(TypeError, match=r"ask for distribution"):
+    with pytest.raises(TypeError, match=r"call distribution"):
         snapshot.number("producer.batch.size")
-    with pytest.raises(TypeError, match=r"ask for number"):
+    with pytest.raises(TypeError, match=r"call number"):
         snapshot.distribution("producer.record.send.total")
 
 

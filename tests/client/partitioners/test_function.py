@@ -46,7 +46,7 @@ def test_a_partition_that_is_not_there_is_an_error_that_names_the_function(answe
 
 @pytest.mark.parametrize("answer", [None, "1", 1.0])
 def test_what_is_no_integer_is_an_error_that_shows_it(answer: object) -> None:
-    with pytest.raises(TypeError, match=rf"by_region answered {answer!r} for topic 'orders', not an int"):
+    with pytest.raises(TypeError, match=rf"by_region returned {answer!r} for topic 'orders', not an int"):
         topic_of(answering(answer)).choose(b"k", b"v", 100, idle(3))
 
 

@@ -128,7 +128,7 @@ def _error(key: Any, code: int, message: str | None, shard: Shard) -> KafkaError
     error = from_code(code, message, topic=topic, partition=partition, broker=shard.broker)
     if error is not None and shard.unsure is not None:
         error.add_note(
-            f"the request was sent more than once, because an attempt ended without an answer ({shard.unsure});"
+            f"the request was sent more than once, because an attempt ended without a response ({shard.unsure});"
             " that one may have been carried out"
         )
     return error

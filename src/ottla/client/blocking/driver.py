@@ -200,9 +200,9 @@ class Driver:
             self._visits += 1
             self._has_successor = True
             self.loop.call_soon_threadsafe(self.loop.stop)
-            # The background thread leaves within a callback's time, and leaves the turn taken: a free one could be
+            # The background thread leaves within a callback's time, and leaves the lock taken: a free one could be
             # gone before this thread is awake, to the background thread again or to another call, and those would
-            # not be asked to leave.
+            # not be stopped.
             while self._has_successor:
                 self._state.wait()
         return True

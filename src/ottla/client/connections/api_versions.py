@@ -35,26 +35,26 @@ def first_request() -> tuple[ApiVersionsRequest, int]:
     return request, api_for_key(_KEY).stable_versions.high
 
 
-def version_to_try_again(answer: ApiVersionsResponse, tried: int) -> int | None:
-    """The version of ApiVersions that an older broker can answer in full; None if it already has.
+def retry_version(response: ApiVersionsResponse, tried: int) -> int | None:
+    """The version of ApiVersions to send again to an older broker; None if its response is complete.
 
-    Such a broker answers in version 0, with its range for ApiVersions itself since Kafka 2.4 and nothing before.
+    Such a broker responds in version 0, with its range for ApiVersions itself since Kafka 2.4 and nothing before.
     """
-    if answer.error_code != _UNSUPPORTED_VERSION or tried == 0:
+    if response.error_code != _UNSUPPORTED_VERSION or tried == 0:
         return None
-    offered = [each.max_version for each in answer.api_keys if each.api_key == _KEY]
+    offered = [each.max_version for each in response.api_keys if each.api_key == _KEY]
     return max(0, min(offered[0], tried - 1)) if offered else 0
 
 
 class ApiVersions:
     """The versions that one connection has in common with this client."""
 
-    def __init__(self, answer: ApiVersionsResponse, broker: str) -> None:
-        """`broker` is how errors call it; the answer's own error is raised."""
-        raise_for_code(answer.error_code)
+    def __init__(self, response: ApiVersionsResponse, broker: str) -> None:
+        """`broker` is how errors call it; the response's own error is raised."""
+        raise_for_code(response.error_code)
         self._broker = broker
-        self._theirs = {
-            each.api_key: Versions(each.min_version, each.max_version) for each in answer.api_keys
+        self._broker_versions = {
+            each.api_key: Versions(each.min_version, each.max_version) for each in response.api_keys
         }
         self._common: dict[int, Versions] = {}
 
@@ -75,15 +75,15 @@ class ApiVersions:
 
     def _agree(self, key: int) -> Versions:
         api = api_for_key(key)
-        theirs = self._theirs.get(key)
-        if theirs is None:
+        offered = self._broker_versions.get(key)
+        if offered is None:
             raise UnsupportedApiError(
                 f"{self._broker} has no {api.name} API: its Kafka is too old for this call, or does not serve it"
             )
-        common = theirs.within(api.stable_versions)
+        common = offered.within(api.stable_versions)
         if not len(common):
             raise UnsupportedApiError(
-                f"{self._broker} has versions {theirs} of {api.name}, this client {api.stable_versions}: "
+                f"{self._broker} has versions {offered} of {api.name}, this client {api.stable_versions}: "
                 "upgrade the one that is behind"
             )
         return common

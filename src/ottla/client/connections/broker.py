@@ -1,6 +1,6 @@
 """Broker: one broker of the cluster as the client sees it, and the connections it has to it.
 
-A connection is opened when it is first wanted, one per purpose and lane; all callers that want it meanwhile wait for
+A connection is opened when it is first needed, one per purpose and lane; all callers that need it meanwhile wait for
 the same attempt. Which brokers there are is brokers.py's; what happens on a connection is connection.py's.
 
 Invariants: at most one attempt to connect is pending per (purpose, lane). A caller that gives up waiting for it harms
@@ -176,7 +176,7 @@ class Broker:
     async def connection(self, purpose: Purpose, lane: int = 0) -> BrokerConnection:
         """The open connection, or a new one once it is ready; ConnectionFailedError if there is none to be had.
 
-        Waits out the back-off after a failure, and the pause that the broker asked for on this connection.
+        Waits until the back-off after a failure, and the broker's throttling of this connection, are over.
         """
         while True:
             connection = self._open.get((purpose, lane))

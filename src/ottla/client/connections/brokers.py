@@ -1,6 +1,6 @@
 """Brokers: all brokers that the client knows, by id, and the bootstrap servers it began with.
 
-Metadata says which there are (`update`); who needs one asks here. Whom to ask, how often, and when to begin again
+The metadata loop says which there are (`update`). Which of them a request goes to, how often, and when to begin again
 with the bootstrap servers is decided elsewhere (metadata, requests).
 
 Invariant: a Broker stays the same object as long as metadata names its id, also when its address changes.
@@ -20,7 +20,7 @@ from ottla.errors import ClientClosedError, NoBrokersError, UnknownBrokerError
 from ottla.hooks import Hooks
 from ottla.runtime import Runtime
 
-_PATIENCE: Final = 5.0
+_MAX_ATTEMPT: Final = 5.0
 
 
 class NamedBroker(Protocol):
@@ -36,11 +36,11 @@ class NamedBroker(Protocol):
     def rack(self) -> str | None: ...
 
 
-class Patience:
-    """How long to wait for a broker while there are others to ask instead: for connecting and all the rest."""
+class AttemptTimeout:
+    """How long an attempt with one broker may take while there are others to try: connecting and all the rest."""
 
     def __init__(self, config: ClientConfig) -> None:
-        self._most = min(_PATIENCE, config.request_timeout_ms / 1000)
+        self._most = min(_MAX_ATTEMPT, config.request_timeout_ms / 1000)
         self._call = config.default_api_timeout_ms / 1000
 
     def share(self, others: int) -> float:
@@ -71,10 +71,10 @@ class Brokers:
         return broker
 
     def candidates(self) -> list[Broker]:
-        """Whom to try, in order, with a request that any broker can answer.
+        """The brokers to try, in order, with a request that any of them can serve.
 
-        In any order, so that clients spread over the brokers; but connected ones first, and last those that could
-        not be connected to a moment ago. The bootstrap servers count only while metadata has named nobody.
+        Shuffled, so that clients spread over the brokers; but connected ones first, and last those that could
+        not be connected to a moment ago. The bootstrap servers count only while metadata has named no broker.
         """
         self._check_open()
         brokers = self.known() or list(self._seeds.values())
@@ -90,7 +90,7 @@ class Brokers:
         return list(self._seeds.values())
 
     def failure(self, what: str, purpose: Purpose) -> NoBrokersError | None:
-        """Why `what` came to nothing, as far as brokers are to blame: each of those it could have asked."""
+        """Why `what` came to nothing, as far as brokers are to blame: each of those it could have gone to."""
         brokers = self.known() or self.seeds()
         troubled = [
             (broker, trouble) for broker in brokers if (trouble := broker.trouble(purpose)) is not None
@@ -112,7 +112,7 @@ class Brokers:
                 known.move(broker.host, broker.port, broker.rack)
 
     def rebootstrap(self) -> None:
-        """Forgets what metadata has named; the bootstrap servers are asked again (KIP-1102)."""
+        """Forgets what metadata has named; the bootstrap servers are the candidates again (KIP-1102)."""
         self.update(())
 
     async def close(self) -> None:

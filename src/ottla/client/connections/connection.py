@@ -3,7 +3,7 @@
 Correlation ids, futures and bytes are net's (`Channel`). Here are versions, deadlines, idleness, throttling and
 hooks. When to connect, and how often, is the broker's (broker.py).
 
-Invariants: ApiVersions is answered before anything else is sent. A request that was not sent ends in
+Invariants: the response to ApiVersions is there before anything else is sent. A request that was not sent ends in
 ConnectionFailedError or EncodeError; one that was, in its response, RequestTimeoutError or ConnectionLostError.
 """
 
@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from ottla.client.connections.api_versions import ApiVersions, first_request, version_to_try_again
+from ottla.client.connections.api_versions import ApiVersions, first_request, retry_version
 from ottla.client.connections.purposes import Purpose
 from ottla.config import ClientConfig
 from ottla.errors import (
@@ -36,8 +36,8 @@ _TIME_TO_DRAIN: Final = 5.0
 """How long a closed connection may take to pass on what was sent over it, in seconds."""
 _NEVER: Final = float("inf")
 
-# From which version on a broker answers first and expects the client to pause (KIP-219). Older versions are answered
-# after the pause, so that the time in them is over when it arrives. APIs not named here are younger than the rule.
+# From which version on a broker responds first and expects the client to pause (KIP-219). Older versions get their
+# response after the pause, so that the time in it is over when it arrives. APIs not named here are younger than that.
 _THROTTLED_SINCE: Final = {
     "Produce": 6,
     "Fetch": 8,
@@ -106,7 +106,7 @@ class BrokerConnection:
         )
         self._buffers = Buffers(config.send_buffer_bytes, config.receive_buffer_bytes)
         self._versions: ApiVersions
-        # What `version` has said, by its arguments: a request asks it each time.
+        # The results of `version`, by its arguments: every request needs one.
         self._chosen: dict[tuple[type[Message], int | None], int] = {}
         self.is_closed = False
         """Whether nothing more can be sent over it."""
@@ -116,7 +116,7 @@ class BrokerConnection:
         self._on_drained: Callable[[], object] | None = None
         self._used_at = self._clock.monotonic()
         self.paused_until = 0.0
-        """Until when the broker asks for a pause, by the monotonic clock; most never do."""
+        """Until when the broker throttles this connection, by the monotonic clock; most never do."""
         # One timer for all deadlines and for idleness: it looks at `_check_at`, and again when it has to.
         self._timer: Timer | None = None
         self._check_at = _NEVER
@@ -131,10 +131,10 @@ class BrokerConnection:
         while True:
             response = await self.send(request, version)
             assert isinstance(response, ApiVersionsResponse)
-            retry = version_to_try_again(response, version)
-            if retry is None:
+            older = retry_version(response, version)
+            if older is None:
                 break
-            version = retry
+            version = older
         self._versions = ApiVersions(response, f"broker {self.node_id} ({self.peer})")
         self.is_ready = True
         self._check()
@@ -284,7 +284,7 @@ class BrokerConnection:
             self._channel.abort(error)
         elif error is None and not pending.response.cancelled():
             response = pending.response.result()
-            # Hardly any response asks for a pause, and some have no such field.
+            # Hardly any response throttles, and some have no such field.
             if getattr(response, "throttle_time_ms", 0):
                 self._throttle(throttle_seconds(response, pending.version), now)
 
@@ -316,7 +316,7 @@ class BrokerConnection:
 
 
 def throttle_seconds(response: Message, version: int) -> float:
-    """How long the broker asks the client to pause; 0 for most responses."""
+    """How long the broker throttles the client; 0 for most responses."""
     milliseconds: int = getattr(response, "throttle_time_ms", 0)
     if milliseconds <= 0 or version < _THROTTLED_SINCE_BY_KEY.get(response.API_KEY, 0):
         return 0.0

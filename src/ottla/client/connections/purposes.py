@@ -1,6 +1,6 @@
 """What a connection is for: up to five per broker, so that nothing waits behind what is slower than itself.
 
-A broker answers the requests of a connection one after the other. A fetch may wait for data, a JoinGroup for the
+A broker serves the requests of a connection one after the other. A fetch may wait for data, a JoinGroup for the
 whole group, the creation of a topic for its replicas: none of them must hold up a heartbeat or a batch.
 """
 

@@ -263,7 +263,7 @@ class AsyncConsumer:
                 assignment.warn_of_patterns(view)
         except ApiTimeoutError as error:
             missing = assignment.missing(self._metadata.view)
-            # What no broker has answered for may be there all the same.
+            # A topic that no broker has been able to say anything about may exist all the same.
             is_known = isinstance(missing, TopicPartition) or missing in self._metadata.view.topics
             return (
                 self._not_there(missing) if missing and is_known and not self._metadata.is_failing else error

@@ -1,7 +1,7 @@
 """FetchSessionHandler (KIP-227): what one broker remembers of our fetches, so that a request says only what changed.
 
     session id   epoch   meaning
-    0            0       a full request, which asks for a session
+    0            0       a full request, which opens a session
     n            0       the same, in place of session n
     n            > 0     the next request of session n: changes and forgotten partitions only
     n            -1      the end of session n

@@ -111,7 +111,7 @@ class OffsetLookups:
         except ClientClosedError:
             raise
         except KafkaError as error:
-            self._context.metadata.refresh_now(f"broker {leader} did not answer ListOffsets: {error}")
+            self._context.metadata.refresh_now(f"broker {leader} did not respond to ListOffsets: {error}")
             for cursor, lookup in group:
                 if self._is_current(cursor, lookup):
                     self._owner.retry_later(cursor, error)
@@ -165,7 +165,7 @@ class OffsetLookups:
         for cursor, lookup in requested.values():
             if self._is_current(cursor, lookup):
                 self._owner.retry_later(
-                    cursor, KafkaError(f"{cursor.tp}: broker {leader} left it out of its answer")
+                    cursor, KafkaError(f"{cursor.tp}: broker {leader} left it out of its response")
                 )
 
     def _found(

@@ -83,7 +83,7 @@ class Source:
         self._has_unread = False
 
     def end(self) -> None:
-        """Tells the broker that the fetch session is over, if that costs no waiting: its cache of them is small."""
+        """Ends the fetch session at the broker, if that costs no waiting: its cache of them is small."""
         connection = self._connection
         plan = self._fetch_session.end()
         if plan is None or connection is None or connection.is_closed:
@@ -123,7 +123,7 @@ class Source:
         self._awake.clear()
 
     async def _connect(self) -> None:
-        """Waits for a connection, and for the pause that the broker may want."""
+        """Waits for a connection, and until the broker throttles it no more."""
         try:
             broker = self._context.brokers.get(self.node_id)
             connection = await broker.connection(Purpose.FETCH, self._context.lane)

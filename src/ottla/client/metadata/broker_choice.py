@@ -1,9 +1,9 @@
 """Which broker a metadata request goes to: one after the other until one responds, else the bootstrap servers.
 
-Kafka's clients begin again with the bootstrap servers (KIP-899, KIP-1102) when no known broker can be reached, when
-metadata_recovery_rebootstrap_trigger_ms pass without a response, and when a broker tells them to. As long as there
-are others to try, a broker has its share of a few seconds, so that one which hangs does not hold up the client; the
-last one has request_timeout_ms, so that slow brokers are heard.
+Kafka's clients rebootstrap, that is begin again with the bootstrap servers (KIP-899, KIP-1102), when no known broker
+can be reached, when metadata_recovery_rebootstrap_trigger_ms pass without a response, and when a broker responds with
+REBOOTSTRAP_REQUIRED. As long as there are others to try, a broker has its share of a few seconds, so that one which
+hangs does not hold up the client; the last one has request_timeout_ms, so that slow brokers get to respond.
 
 Not here: what is requested (tracked.py), and what becomes of the response (merge.py).
 """
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ottla.client.connections.broker import Broker
-from ottla.client.connections.brokers import Brokers, Patience, no_brokers_error
+from ottla.client.connections.brokers import AttemptTimeout, Brokers, no_brokers_error
 from ottla.client.connections.purposes import Purpose
 from ottla.client.deadline import Deadline, DeadlinePassed
 from ottla.client.metadata.tracked import TopicsQuery
@@ -51,15 +51,15 @@ class BrokerChoice:
     """Chooses brokers for the loop and for admin calls; both may be at it at the same time."""
 
     def __init__(self, config: ClientConfig, clock: Clock, brokers: Brokers) -> None:
-        self._rebootstraps = config.metadata_recovery_strategy == "rebootstrap"
+        self._may_rebootstrap = config.metadata_recovery_strategy == "rebootstrap"
         self._trigger = config.metadata_recovery_rebootstrap_trigger_ms / 1000
-        self._most = config.request_timeout_ms / 1000
-        self._patience = Patience(config)
+        self._request_timeout = config.request_timeout_ms / 1000
+        self._attempt_timeout = AttemptTimeout(config)
         self._clock = clock
         self._brokers = brokers
         self._failing_since: float | None = None
         # A broker that did not respond the last time is tried last.
-        self._silent: dict[tuple[str, int], None] = {}
+        self._unresponsive: dict[tuple[str, int], None] = {}
         self._tried: dict[tuple[str, int], tuple[Broker, Exception]] = {}
 
     @property
@@ -75,7 +75,7 @@ class BrokerChoice:
                 reasons[_address(broker)] = broker, trouble
         if not reasons:
             return None
-        what = "asking for metadata (see bootstrap_servers, and the brokers' advertised.listeners)"
+        what = "requesting metadata (see bootstrap_servers, and the brokers' advertised.listeners)"
         return no_brokers_error(what, list(reasons.values()))
 
     async def first_response(self, attempt: Callable[[Broker], Coroutine[Any, Any, _T]]) -> _T:
@@ -84,16 +84,16 @@ class BrokerChoice:
         while waiting:
             broker = waiting.pop(0)
             try:
-                limit = self._patience.share(len(waiting)) if waiting else self._most
+                limit = self._attempt_timeout.share(len(waiting)) if waiting else self._request_timeout
                 response = await self._bounded(broker, attempt(broker), limit)
             except (KafkaError, OSError) as error:
-                begins_again = self._failed(broker, error)
-                if begins_again or (not waiting and self._begins_again("no known broker answers")):
+                rebootstrapped = self._failed(broker, error)
+                if rebootstrapped or (not waiting and self._rebootstrap("no known broker responds")):
                     waiting = self._in_order()
             else:
                 self._responded(broker)
                 return response
-        raise self.error() or NoBrokersError("asking for metadata: there is no broker to ask")
+        raise self.error() or NoBrokersError("requesting metadata: there is no broker to send it to")
 
     async def _bounded(self, broker: Broker, attempt: Coroutine[Any, Any, _T], limit: float) -> _T:
         # Cancelled, not closed: the connection may have other pending requests.
@@ -106,24 +106,24 @@ class BrokerChoice:
             raise RequestTimeoutError(broker.trouble() or late) from None
 
     def _in_order(self) -> list[Broker]:
-        return sorted(self._brokers.candidates(), key=lambda broker: _address(broker) in self._silent)
+        return sorted(self._brokers.candidates(), key=lambda broker: _address(broker) in self._unresponsive)
 
     def _failed(self, broker: Broker, error: Exception) -> bool:
-        """Notes why; whether the known brokers were given up for the bootstrap servers."""
-        _log.debug("%s does not answer a request for metadata: %s", broker, error)
+        """Keeps the reason; whether the known brokers were given up for the bootstrap servers."""
+        _log.debug("%s does not respond to a request for metadata: %s", broker, error)
         now = self._clock.monotonic()
         self._tried[_address(broker)] = (broker, error)
-        self._silent[_address(broker)] = None
+        self._unresponsive[_address(broker)] = None
         if self._failing_since is None:
             self._failing_since = now
         if isinstance(error, RebootstrapRequiredError):
-            return self._begins_again(f"{broker} asks for it")
+            return self._rebootstrap(f"{broker} requires it")
         if now - self._failing_since > self._trigger:
-            return self._begins_again(f"no metadata came for {now - self._failing_since:.0f} seconds")
+            return self._rebootstrap(f"no metadata came for {now - self._failing_since:.0f} seconds")
         return False
 
-    def _begins_again(self, why: str) -> bool:
-        if not self._rebootstraps or not self._brokers.known():
+    def _rebootstrap(self, why: str) -> bool:
+        if not self._may_rebootstrap or not self._brokers.known():
             return False
         _log.info("begins again with the bootstrap servers: %s", why)
         self._failing_since = None
@@ -132,7 +132,7 @@ class BrokerChoice:
 
     def _responded(self, broker: Broker) -> None:
         self._failing_since = None
-        self._silent.pop(_address(broker), None)
+        self._unresponsive.pop(_address(broker), None)
         self._tried.clear()
 
 
@@ -150,7 +150,7 @@ async def send_queries(broker: Broker, queries: Callable[[], Sequence[TopicsQuer
 
 def _checked(response: object, broker: Broker) -> MetadataResponse:
     if not isinstance(response, MetadataResponse):
-        raise ProtocolError(f"{broker} answers a request for metadata with {type(response).__name__}")
+        raise ProtocolError(f"{broker} responds to a request for metadata with {type(response).__name__}")
     raise_for_code(response.error_code, broker=broker.node_id)
     if not response.brokers:
         # A broker that has just started and knows nothing yet; Kafka's clients ignore its response, too.

@@ -119,7 +119,7 @@ class Metadata:
         A topic that vanishes is shown as gone in one view, and then no more, unless it is tracked by name.
         """
         if not self._tracked.all:
-            self._track_more("all topics are wanted")
+            self._track_more("all topics are tracked")
         self._tracked.track_all()
 
     def untrack_all(self) -> None:

@@ -98,7 +98,7 @@ def troubles(view: ClusterView, names: Iterable[str]) -> Iterator[str]:
     for name in names:
         topic = view.topics.get(name)
         if topic is None:
-            yield f"topic {name} has not been asked for"
+            yield f"topic {name} has not been requested"
         elif topic.error_code:
             if _passes(topic.error_code):
                 yield f"topic {name}: {_name_of(topic.error_code)}"

@@ -30,7 +30,7 @@ class BrokerView:
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """A partition: `leader` is -1 while there is none, `leader_epoch` is -1 where brokers do not tell it."""
+    """A partition: `leader` is -1 while there is none, `leader_epoch` is -1 where brokers do not say it."""
 
     index: int
     leader: int

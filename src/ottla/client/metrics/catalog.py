@@ -1,4 +1,4 @@
-"""Every metric that a client has: its name, kind, unit and one sentence.
+"""Every metric that a client has: its name, kind, unit and description.
 
 Kafka's clients have a metric of the same meaning for each name that begins with "producer." or "consumer.": that is
 the name under which Kafka's metrics reporters know it (KIP-714), where a distribution stands for an average and a
@@ -50,14 +50,14 @@ CATALOG: Final = _all(
     ("ottla.connection.setup.time", _D, "s", "How long it took to connect."),
     # Requests
     ("ottla.request.total", _C, "1", "Requests that were sent, by API."),
-    ("ottla.request.error.total", _C, "1", "Requests that could not be sent or were not answered, by API."),
+    ("ottla.request.error.total", _C, "1", "Requests that could not be sent or got no response, by API."),
     ("ottla.request.outgoing.byte.total", _C, "By", "Bytes of requests, by API."),
-    ("ottla.request.incoming.byte.total", _C, "By", "Bytes of answers, by API."),
-    ("ottla.request.latency", _D, "s", "From sending a request to its answer, by API."),
-    ("ottla.throttle.time", _D, "s", "Pauses that brokers asked for, by broker."),
+    ("ottla.request.incoming.byte.total", _C, "By", "Bytes of responses, by API."),
+    ("ottla.request.latency", _D, "s", "From sending a request to its response, by API."),
+    ("ottla.throttle.time", _D, "s", "How long brokers throttled the client, by broker."),
     # Metadata
     ("ottla.metadata.age", _G, "s", "How old the metadata is."),
-    ("ottla.metadata.refresh.total", _C, "1", "Requests for metadata that were answered."),
+    ("ottla.metadata.refresh.total", _C, "1", "Requests for metadata that got a response."),
     ("ottla.metadata.error.total", _C, "1", "Requests for metadata that failed."),
     ("ottla.metadata.latency", _D, "s", "How long a request for metadata took, with its retries."),
     # Producing
@@ -65,7 +65,7 @@ CATALOG: Final = _all(
     ("producer.record.error.total", _C, "1", "Records that were given up."),
     ("producer.record.retry.total", _C, "1", "Records that were sent again."),
     ("producer.record.queue.time", _D, "s", "From a batch's first record to its being sent."),
-    ("producer.request.latency", _D, "s", "From sending a produce request to its answer."),
+    ("producer.request.latency", _D, "s", "From sending a produce request to its response."),
     ("producer.batch.size", _D, "By", "Bytes of a batch as it is sent."),
     (
         "producer.compression.rate.avg",
@@ -75,18 +75,18 @@ CATALOG: Final = _all(
     ),
     ("producer.buffer.total.bytes", _G, "By", "How much may wait to be delivered: buffer_memory."),
     ("producer.buffer.available.bytes", _G, "By", "How much of it is free."),
-    ("producer.node.request.latency", _D, "s", "From sending a produce request to its answer, by broker."),
+    ("producer.node.request.latency", _D, "s", "From sending a produce request to its response, by broker."),
     ("ottla.producer.batch.total", _C, "1", "Batches that were delivered."),
     ("ottla.producer.byte.total", _C, "By", "Bytes of batches that were delivered, as they were sent."),
     ("ottla.producer.uncompressed.byte.total", _C, "By", "The same bytes before compression."),
     ("ottla.producer.buffered.records", _G, "1", "Records that wait to be delivered."),
     ("ottla.producer.buffered.bytes", _G, "By", "Their bytes."),
     # Consuming
-    ("consumer.fetch.manager.fetch.total", _C, "1", "Fetch requests that were answered."),
-    ("consumer.fetch.manager.fetch.latency", _D, "s", "From sending a fetch request to its answer."),
+    ("consumer.fetch.manager.fetch.total", _C, "1", "Fetch requests that got a response."),
+    ("consumer.fetch.manager.fetch.latency", _D, "s", "From sending a fetch request to its response."),
     ("consumer.fetch.manager.records.consumed.total", _C, "1", "Records that were fetched."),
     ("consumer.fetch.manager.bytes.consumed.total", _C, "By", "Their bytes, as they were stored."),
     ("consumer.fetch.manager.records.lag", _G, "1", "Records behind the reader's position, by partition."),
-    ("consumer.node.request.latency", _D, "s", "From sending a fetch request to its answer, by broker."),
+    ("consumer.node.request.latency", _D, "s", "From sending a fetch request to its response, by broker."),
     ("ottla.consumer.reset.total", _C, "1", "Times that a reader had to go on elsewhere."),
 )

@@ -1,8 +1,9 @@
 """Metrics: the hook of every client that counts, and the snapshot it makes of what it has counted.
 
 It listens to requests and batches, never to records: an event costs a microsecond, and a client that moves a
-million records a second has a few thousand of them. States that somebody else keeps (what is buffered, how far
-readers are behind) are read when a snapshot is made, through functions given to `watch_buffer` and `watch_lag`.
+million records a second has a few thousand of them. States that the producer and the consumers keep (what is
+buffered, how far readers are behind) are read when a snapshot is made, through functions given to `watch_buffer` and
+`watch_lag`.
 
 Invariant: only the client's loop records; `snapshot` may be called from any thread.
 """
@@ -85,7 +86,7 @@ class Metrics(Hook):
         if error is not None:
             requests.errors += 1
             return
-        requests.answered += 1
+        requests.responses += 1
         requests.bytes_in += size
         latency = requests.latency.get(node_id)
         if latency is None:
@@ -102,9 +103,9 @@ class Metrics(Hook):
         self._metadata.refreshes += 1
         self._metadata.latency.record(seconds)
         self._metadata.refreshed_at = self._clock.time()
-        if (tell := self.on_first_metadata) is not None:
+        if (notify := self.on_first_metadata) is not None:
             self.on_first_metadata = None
-            tell()
+            notify()
 
     def on_batch_acknowledged(self, batch: ProducedBatch) -> None:
         produced = self._produced
@@ -151,7 +152,7 @@ class Metrics(Hook):
 
     def _producer_metrics(self) -> Iterator[Metric]:
         requests = self._requests.get(_PRODUCE)
-        # Every client has a buffer, but only one that produces has anything to tell about it.
+        # Every client has a buffer, but only one that produces has anything in it to measure.
         if self._buffer is not None and (requests is not None or self._buffer.records()):
             yield from self._buffer.metrics()
         if requests is not None:
@@ -163,11 +164,11 @@ class Metrics(Hook):
         fetches = self._requests.get(_FETCH)
         if fetches is None:
             return
-        yield _metric("consumer.fetch.manager.fetch.total", fetches.answered)
+        yield _metric("consumer.fetch.manager.fetch.total", fetches.responses)
         yield _metric("consumer.fetch.manager.fetch.latency", fetches.all_latencies())
         yield from self._consumed.metrics()
         yield from _by_node("consumer.node.request.latency", fetches.latency)
-        lags = {place: behind for lag in self._lags.copy() for place, behind in lag().items()}
+        lags = {tp: behind for lag in self._lags.copy() for tp, behind in lag().items()}
         for (topic, partition), behind in lags.items():
             labels = (("partition", str(partition)), ("topic", topic))
             yield Metric("consumer.fetch.manager.records.lag", labels, behind)
@@ -194,12 +195,12 @@ class _Requests:
     """Of one API."""
 
     sent: int = 0
-    answered: int = 0
+    responses: int = 0
     errors: int = 0
     bytes_out: int = 0
     bytes_in: int = 0
     latency: dict[int, Histogram] = field(default_factory=dict)
-    """By broker: operators ask for that, of produce and of fetch requests."""
+    """By broker, as operators need it of produce and of fetch requests."""
 
     def all_latencies(self) -> Distribution:
         return merged(each.distribution() for each in self.latency.copy().values())

@@ -1,8 +1,8 @@
 """Histogram: how values are distributed, in a few dozen counters and about half a microsecond per value.
 
 Each power of two is divided into sixteen buckets, so that a quantile is off by three per cent at most, whatever the
-unit and the range. A histogram only ever grows. Whoever reads takes a `Distribution`, and the difference of two of
-them is what came in between: no reader disturbs another, and recording needs no clock.
+unit and the range. A histogram only ever grows. A reader takes a `Distribution`, and the difference of two of them
+is what came in between: no reader disturbs another, and recording needs no clock.
 
 Invariant: values are not negative; a negative one (a clock that was set back) counts as zero.
 """

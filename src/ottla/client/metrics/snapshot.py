@@ -69,14 +69,14 @@ class MetricsSnapshot(Mapping[str, Metric]):
         """The value of a counter or gauge; 0 if it has none yet, a KeyError for a name that no metric has."""
         value = self._value(name, labels)
         if isinstance(value, Distribution):
-            raise TypeError(f"{name} is a distribution: ask for distribution({name!r})")
+            raise TypeError(f"{name} is a distribution: call distribution({name!r})")
         return 0.0 if value is None else value
 
     def distribution(self, name: str, **labels: str) -> Distribution:
         """The value of a distribution; an empty one if nothing was recorded yet."""
         value = self._value(name, labels)
         if isinstance(value, float | int):
-            raise TypeError(f"{name} is a {CATALOG[name].kind.value}: ask for number({name!r})")
+            raise TypeError(f"{name} is a {CATALOG[name].kind.value}: call number({name!r})")
         return Distribution() if value is None else value
 
     def _value(self, name: str, labels: Mapping[str, str]) -> float | Distribution | None:

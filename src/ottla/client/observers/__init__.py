@@ -2,5 +2,5 @@
 
     pip install 'ottla[telemetry]'
 
-Nothing here is imported by the client; whoever wants it imports prometheus.py or opentelemetry.py.
+Nothing here is imported by the client: a program imports prometheus.py or opentelemetry.py itself.
 """

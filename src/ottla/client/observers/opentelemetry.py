@@ -6,7 +6,7 @@
     ottla.Client(..., interceptors=[opentelemetry.RecordSpans()])       # a span per record, linked across processes
     opentelemetry.observe(client)                                       # metrics
 
-A span per record carries the trace on: its context goes into the record's headers, and whoever reads the record
+A span per record carries the trace on: its context goes into the record's headers, and the consumer of the record
 finds it there (`context_of`). Names and attributes are OpenTelemetry's for messaging. The API alone does nothing: the
 program brings an SDK, and chooses where everything goes.
 """
@@ -48,7 +48,7 @@ def _require(module: str) -> Any:
 
 
 class BatchSpans(Hook):
-    """A hook: one span for each batch, from its first record to the broker's answer."""
+    """A hook: one span for each batch, from its first record to the broker's response."""
 
     def __init__(self, tracer_provider: TracerProvider | None = None, clock: Clock | None = None) -> None:
         """`clock` is that of the client's runtime, if it has one of its own."""
@@ -143,7 +143,7 @@ def observe(
     meter_provider: MeterProvider | None = None,
     attributes: Mapping[str, str] | None = None,
 ) -> None:
-    """Makes an instrument for each metric of a client; `attributes` go to every value and tell clients apart.
+    """Makes an instrument for each metric of a client; `attributes` go to every value and distinguish clients.
 
     A distribution becomes four: `.count` and `.sum`, `.p99` and `.max`.
     """

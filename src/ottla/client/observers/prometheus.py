@@ -7,7 +7,7 @@
     registration.close()
 
 The names are those of `client.metrics()` with underscores: `producer_record_send_total`. All clients of a registry
-share one collector, since a registry takes each name once; labels tell them apart.
+share one collector, since a registry takes each name once; labels distinguish them.
 
 Invariant: every sample has all the labels of its client, and no two clients have the same.
 """
@@ -35,7 +35,7 @@ _BOUNDS: Final = {
 
 
 class Registration:
-    """A client's place in a registry."""
+    """What `register` returns: takes the client out of the registry again."""
 
     def __init__(self, leave: Callable[[], None]) -> None:
         self._leave = leave
@@ -65,7 +65,7 @@ def register(
 
 
 class _Collector:
-    """What a registry asks for metrics."""
+    """What a registry calls at each scrape: `collect` has the metrics of all its clients."""
 
     def __init__(self, registry: Any, core: Any) -> None:
         self._registry = registry
@@ -95,7 +95,7 @@ class _Collector:
                 self._registry.unregister(self)
 
     def describe(self) -> Iterable[Family]:
-        """The names, so that a registry can refuse others of the same name without asking the clients."""
+        """The names, so that a registry can refuse others of the same name without a look at the clients."""
         return [self._family(each, ()) for each in CATALOG.values()]
 
     def collect(self) -> Iterable[Family]:

@@ -1,14 +1,14 @@
 """Which partition a record goes to, when it does not name one itself.
 
 A `Partitioner` is an option of a producer: a value without state. For each topic it makes a `TopicPartitioner`, which
-has the state and is asked once per record, on the appending side and under its lock:
+has the state and is called once per record, by the appending thread and under the lock of the topic:
 
     partition = topic.choose(key, value, size, load)
     if opens_a_batch(partition, size) and topic.on_new_batch(partition):
         partition = topic.choose(key, value, size, load)
 
-A record that names its partition goes there whatever the partitioner is, as in Kafka's own client, and nobody is
-asked. Nothing here reads a clock, waits, or knows a broker: what is going on comes in as a `Load`.
+A record that names its partition goes there whatever the partitioner is, as in Kafka's own client, without a call.
+Nothing here reads a clock, waits, or knows a broker: what is going on comes in as a `Load`.
 
 | name                | records with a key          | records without             | whole columns |
 | ------------------- | --------------------------- | --------------------------- | ------------- |

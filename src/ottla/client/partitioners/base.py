@@ -1,6 +1,6 @@
-"""What a partitioner is asked, what it is told, and what it may be: the interfaces of this package.
+"""The interfaces of this package: what a partitioner chooses, and what it gets to choose by.
 
-Invariant: a `TopicPartitioner` belongs to whoever holds the lock of its topic; it is never asked by two at once.
+Invariant: a `TopicPartitioner` is called by the thread that holds the lock of its topic, never by two at once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Load(Protocol):
         """Those whose leader takes no requests for longer than `partitioner.availability.timeout.ms`."""
 
     def buffered(self) -> Sequence[int]:
-        """For each partition, how many bytes wait to be sent. Asked only when another partition is chosen."""
+        """For each partition, how many bytes wait to be sent. Called only when another partition is chosen."""
 
 
 class ColumnsMode(Enum):

@@ -1,4 +1,4 @@
-"""A function of the user's as a partitioner. What it answers is checked: a partition that is not there ends here."""
+"""A function of the user's as a partitioner. What it returns is checked: a partition that is not there ends here."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class _FunctionTopic(TopicPartitioner):
         self._function = function
 
     def choose(self, key: bytes | None, value: bytes | None, size: int, load: Load) -> int:
-        answer = self._function(self._topic, key, value, load.partitions)
+        returned = self._function(self._topic, key, value, load.partitions)
         try:
-            partition = index(answer)
+            partition = index(returned)
         except TypeError:
             raise TypeError(
-                f"the partitioner {self._name()} answered {answer!r} for topic {self._topic!r}, not an int"
+                f"the partitioner {self._name()} returned {returned!r} for topic {self._topic!r}, not an int"
             ) from None
         if not 0 <= partition < load.partitions:
             raise ValueError(

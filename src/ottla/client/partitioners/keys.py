@@ -30,7 +30,7 @@ def murmur2_partition(key: bytes, partitions: int) -> int:
 
 
 def crc32_partition(key: bytes, partitions: int) -> int:
-    """Where librdkafka sends a key unless told otherwise: the whole hash, unsigned."""
+    """Where librdkafka sends a key unless configured otherwise: the whole hash, unsigned."""
     return zlib.crc32(key) % partitions
 
 

@@ -1,4 +1,4 @@
-"""Which leaders are slow: they have had something to send to and could not be sent to for too long (KIP-794).
+"""Which leaders are slow: those that records wait for, and that could not be sent to for too long (KIP-794).
 
 Kafka's option is `partitioner.availability.timeout.ms`. What follows from it is the default partitioner's matter.
 """
@@ -24,7 +24,7 @@ class LeaderLatency:
         self._waiting[broker] = now
 
     def is_slow(self, broker: int) -> bool:
-        """Measured up to the last `on_ready`: a broker that nobody wants to send to does not become slow."""
+        """Measured up to the last `on_ready`: a broker for which nothing waits does not become slow."""
         if self._timeout <= 0 or broker not in self._sent:
             return False
         return self._waiting[broker] - self._sent[broker] > self._timeout

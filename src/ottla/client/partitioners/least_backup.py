@@ -16,7 +16,7 @@ class LeastBackupPartitioner(Partitioner):
     """Batch by batch to the partition with the fewest bytes that wait; keys do not matter.
 
     A partition that stops taking records gets a little more than the others have, and then nothing, long before
-    metadata tells that its leader is gone. Among equals chance decides.
+    metadata says that its leader is gone. Among equals chance decides.
     """
 
     def for_topic(self, topic: str, *, batch_size: int, random: Random) -> TopicPartitioner:

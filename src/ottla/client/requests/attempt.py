@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.client.connections.broker import Broker
-from ottla.client.connections.brokers import Brokers, Patience, no_brokers_error
+from ottla.client.connections.brokers import AttemptTimeout, Brokers, no_brokers_error
 from ottla.client.connections.connection import BrokerConnection
 from ottla.client.connections.purposes import purpose_of
 from ottla.client.deadline import within
@@ -39,7 +39,7 @@ class RequestSender:
 
     def __init__(self, config: ClientConfig, clock: Clock, brokers: Brokers) -> None:
         self._request_timeout = config.request_timeout_ms / 1000
-        self._patience = Patience(config)
+        self._attempt_timeout = AttemptTimeout(config)
         self._clock = clock
         self._brokers = brokers
 
@@ -73,7 +73,7 @@ class RequestSender:
         """Its connection; while there are others to try, one that does not respond is not waited for long."""
         if not others:
             return await broker.connection(purpose_of(request))
-        seconds = self._patience.share(others)
+        seconds = self._attempt_timeout.share(others)
         try:
             return await within(self._clock, seconds, broker.connection(purpose_of(request)))
         except TimeoutError:

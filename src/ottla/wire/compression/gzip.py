@@ -36,7 +36,7 @@ def _sizes(length: int) -> tuple[int, int]:
 def decompress(data: Buffer, limit: int) -> bytes:
     view = memoryview(data)
     position = 0
-    room = limit + 1  # one more than allowed, so that a full result is told from one that is too large
+    room = limit + 1  # one more than allowed, so that a full result differs from one that is too large
     pieces = []
     while True:
         member = zlib.decompressobj(_GZIP + _LARGEST_WINDOW)

@@ -68,7 +68,7 @@ def _decompress_frame(view: memoryview, limit: int) -> bytes:
     # return: a usual ratio first, then twice as much each time.
     context = create_decompression_context()
     position = 0
-    room = limit + 1  # one more than allowed, so that a full result is told from one that is too large
+    room = limit + 1  # one more than allowed, so that a full result differs from one that is too large
     step = max(_SMALLEST_STEP, 4 * len(view))
     pieces = []
     while True:

@@ -3,7 +3,7 @@
     0x82 "SNAPPY" 0x00, version (int32), oldest version that can read this (int32), { length (int32), raw block }
 
 A raw block begins with the length of what was compressed, as a varint; cramjam reads and writes it. The framing
-has no end mark: data that were cut off between two blocks are complete to everyone but whoever counts records.
+has no end mark: data that were cut off between two blocks look complete, and only a count of the records shows it.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def decompress(data: Buffer, limit: int) -> bytes:
     # claims such a window costs address space: the memory is touched only as far as content fills it.
     view = memoryview(data)
     position = 0
-    room = limit + 1  # one more than allowed, so that a full result is told from one that is too large
+    room = limit + 1  # one more than allowed, so that a full result differs from one that is too large
     pieces: list[bytes] = []
     while position < len(view) or not pieces:
         if len(pieces) == _MOST_FRAMES:

@@ -27,7 +27,7 @@ def replaced(struct: _S, **changes: Any) -> _S:
 
 
 class Items(ABC):
-    """How the items of one API are told apart."""
+    """Where the items of one API are, in its requests and responses."""
 
     @abstractmethod
     def keys(self, request: Message) -> list[ItemKey]:
