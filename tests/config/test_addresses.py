@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.config.addresses import Address, parse_servers
-from ottla.config.errors import UnfitError
+from ottla.config.errors import InvalidValueError
 
 
 @pytest.mark.parametrize(
@@ -60,15 +60,15 @@ def test_an_address_is_a_host_and_a_port(text: str, host: str, port: int) -> Non
     ],
 )
 def test_anything_else_is_refused_with_what_is_wrong(text: str, wrong: str) -> None:
-    with pytest.raises(UnfitError) as caught:
+    with pytest.raises(InvalidValueError) as caught:
         parse_servers(text)
     assert wrong in str(caught.value)
 
 
 def test_a_list_is_refused_for_the_entry_that_is_wrong() -> None:
-    with pytest.raises(UnfitError, match="'b' has no port"):
+    with pytest.raises(InvalidValueError, match="'b' has no port"):
         parse_servers(["a:1", "b"])
-    with pytest.raises(UnfitError, match="no server is named"):
+    with pytest.raises(InvalidValueError, match="no server is named"):
         parse_servers([])
 
 
@@ -92,6 +92,6 @@ def test_what_an_address_is_written_as_is_read_as_that_address(addresses: list[A
 
 @given(st.text(max_size=30))
 def test_no_text_breaks_the_parser(text: str) -> None:
-    with suppress(UnfitError):
+    with suppress(InvalidValueError):
         addresses = parse_servers(text)
         assert parse_servers(",".join(map(str, addresses))) == addresses

@@ -22,7 +22,7 @@ Invariant: a ClientConfig that exists is valid. Nothing that a user wrote is eve
 from ottla.config.addresses import Address
 from ottla.config.client import ClientConfig
 from ottla.config.keywords import ClientOptions
-from ottla.config.names import KNOWN_LATER
+from ottla.config.names import NOT_SUPPORTED_YET
 from ottla.config.options import Option
 
-__all__ = ["KNOWN_LATER", "Address", "ClientConfig", "ClientOptions", "Option"]
+__all__ = ["NOT_SUPPORTED_YET", "Address", "ClientConfig", "ClientOptions", "Option"]

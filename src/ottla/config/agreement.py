@@ -24,7 +24,7 @@ def least_delivery_timeout_ms(linger_ms: int, request_timeout_ms: int) -> int:
     return min(linger_ms + request_timeout_ms, INT32)
 
 
-def following(config: ClientConfig, named: Set[str]) -> Iterator[tuple[str, int]]:
+def derived_timeouts(config: ClientConfig, named: Set[str]) -> Iterator[tuple[str, int]]:
     """The timeouts that are not `named`, where another one needs more or less than their default; one by one.
 
     The caller sets each before it takes the next, which may follow from it.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self
 
 from ottla.config.addresses import Address, parse_servers
-from ottla.config.agreement import check_agreement, following
+from ottla.config.agreement import check_agreement, derived_timeouts
 from ottla.config.java import logger, options_from
 from ottla.config.names import no_option
 from ottla.config.options import Option, option, options_of, required
@@ -211,8 +211,8 @@ class ClientConfig:
         for name, each in OPTIONS.items():
             object.__setattr__(self, name, each.check(getattr(self, name)))
         object.__setattr__(self, "addresses", parse_servers(self.bootstrap_servers))
-        for name, follows in following(self, self._named):
-            object.__setattr__(self, name, follows)
+        for name, timeout in derived_timeouts(self, self._named):
+            object.__setattr__(self, name, timeout)
         check_agreement(self)
 
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.errors import ConfigurationError
 
 
-class UnfitError(ValueError):
+class InvalidValueError(ValueError):
     """A value that a rule does not take, before it is known which option it was for; the text is a hint."""
 
 

@@ -16,7 +16,7 @@ _SHARE_GROUPS: Final = "share groups"
 _TRANSACTIONS: Final = "transactions"
 
 # Kafka's names for what Ottla does not do yet -> what they belong to.
-KNOWN_LATER: Final[Mapping[str, str]] = MappingProxyType(
+NOT_SUPPORTED_YET: Final[Mapping[str, str]] = MappingProxyType(
     {
         "group.id": _GROUPS,
         "group.instance.id": _GROUPS,
@@ -105,14 +105,16 @@ def no_option(name: str, options: Mapping[str, Option], *, dotted: bool) -> Conf
     return ConfigurationError(
         _what_to_do(name, canonical, spelled, known, dotted),
         option=name,
-        kafka_name=canonical if canonical in known or later(canonical) or canonical in JAVA_ONLY else None,
+        kafka_name=canonical
+        if canonical in known or unsupported_feature(canonical) or canonical in JAVA_ONLY
+        else None,
     )
 
 
-def later(dotted: str) -> str | None:
+def unsupported_feature(dotted: str) -> str | None:
     """What a name of Kafka's belongs to, if Ottla does not do that yet."""
-    if dotted in KNOWN_LATER:
-        return KNOWN_LATER[dotted]
+    if dotted in NOT_SUPPORTED_YET:
+        return NOT_SUPPORTED_YET[dotted]
     return next((what for prefix, what in _LATER_PREFIXES if dotted.startswith(prefix)), None)
 
 
@@ -120,13 +122,13 @@ def _what_to_do(name: str, canonical: str, spelled: str, known: Mapping[str, Opt
     style = "Kafka's dotted names stand here" if dotted else "as a keyword it has no dots"
     if canonical in known:
         return f"{name} is not how it is written: {style}, so write {spelled}"
-    if belongs := later(canonical):
+    if belongs := unsupported_feature(canonical):
         return f"{name} belongs to {belongs}, not supported yet: leave it out"
     if canonical in JAVA_ONLY:
         return f"{name} is no option: {JAVA_ONLY[canonical].advice}"
     if canonical in _ELSEWHERE:
         return f"{name} is another client's name: write {_in_style(_ELSEWHERE[canonical], dotted)}"
-    if close := get_close_matches(canonical.lower(), [*known, *KNOWN_LATER], n=1):
+    if close := get_close_matches(canonical.lower(), [*known, *NOT_SUPPORTED_YET], n=1):
         return f"there is no option {name}: did you mean {_in_style(close[0], dotted)}?"
     return f"there is no option {name}: ClientConfig.describe() lists them all"
 

@@ -7,7 +7,7 @@ from dataclasses import MISSING, Field, dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ottla.config.errors import UnfitError, refused
+from ottla.config.errors import InvalidValueError, refused
 from ottla.config.rules import Rule
 
 if TYPE_CHECKING:
@@ -43,15 +43,15 @@ class Option:
         """The value as the config keeps it; ConfigurationError for one that the option cannot have."""
         try:
             return self.rule.check(value)
-        except UnfitError as unfit:
-            raise refused(self.name, self.kafka_name, value, self.allowed, str(unfit)) from None
+        except InvalidValueError as invalid:
+            raise refused(self.name, self.kafka_name, value, self.allowed, str(invalid)) from None
 
     def parse(self, text: str) -> object:
         """The value that a text of Kafka's stands for."""
         try:
             return self.rule.parse(text)
-        except UnfitError as unfit:
-            raise refused(self.name, self.kafka_name, text, self.allowed, str(unfit)) from None
+        except InvalidValueError as invalid:
+            raise refused(self.name, self.kafka_name, text, self.allowed, str(invalid)) from None
 
 
 @dataclass(frozen=True, slots=True)

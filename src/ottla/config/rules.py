@@ -1,6 +1,6 @@
 """What one value may be: a rule takes a Python value (`check`) or Kafka's text for one (`parse`).
 
-Both return the value as the config keeps it, or raise UnfitError with a hint. The types are strict on purpose:
+Both return the value as the config keeps it, or raise InvalidValueError with a hint. The types are strict on purpose:
 True is no number and "10" is none either, since either is more often a mistake than a wish.
 
 Invariant: check(check(v)) == check(v), which is what makes a config that was checked replaceable.
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from ottla.config.addresses import parse_servers
-from ottla.config.errors import UnfitError
+from ottla.config.errors import InvalidValueError
 
 INT32: Final = 2**31 - 1
 INT64: Final = 2**63 - 1
@@ -44,7 +44,7 @@ class Flag:
         hint = ""
         if isinstance(value, str) and value.strip().lower() in ("true", "false"):
             hint = f"write {value.strip().capitalize()}, without the quotes"
-        raise UnfitError(hint)
+        raise InvalidValueError(hint)
 
     def parse(self, text: str) -> object:
         match text.strip().lower():
@@ -52,7 +52,7 @@ class Flag:
                 return True
             case "false":
                 return False
-        raise UnfitError("in text, true or false")
+        raise InvalidValueError("in text, true or false")
 
 
 # As many digits as 2**63 has: Python refuses to turn thousands of them into a number.
@@ -78,20 +78,20 @@ class WholeNumber:
 
     def check(self, value: object) -> object:
         if isinstance(value, bool):
-            raise UnfitError(f"{value} is no number")
+            raise InvalidValueError(f"{value} is no number")
         if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
-            raise UnfitError(f"write {int(value)}, without the quotes")
+            raise InvalidValueError(f"write {int(value)}, without the quotes")
         if isinstance(value, float) and value.is_integer():
-            raise UnfitError(f"write {int(value)}")
+            raise InvalidValueError(f"write {int(value)}")
         if not isinstance(value, int):
-            raise UnfitError
+            raise InvalidValueError
         if value != self.off and not self.minimum <= value <= self.maximum:
-            raise UnfitError(f"{self.maximum} is the most" if value > self.maximum else "")
+            raise InvalidValueError(f"{self.maximum} is the most" if value > self.maximum else "")
         return value
 
     def parse(self, text: str) -> object:
         if not _WHOLE.fullmatch(text.strip()):
-            raise UnfitError
+            raise InvalidValueError
         return self.check(int(text))
 
 
@@ -105,7 +105,7 @@ class Text:
 
     def check(self, value: object) -> object:
         if not isinstance(value, str):
-            raise UnfitError
+            raise InvalidValueError
         return value
 
     def parse(self, text: str) -> object:
@@ -126,13 +126,13 @@ class Choice:
 
     def check(self, value: object) -> object:
         if not isinstance(value, str):
-            raise UnfitError
+            raise InvalidValueError
         for word in self.words:
             if value == word or (self.any_case and value.lower() == word.lower()):
                 return word
         if value.upper() in self.later:
-            raise UnfitError(f"{value.upper()} is not supported yet")
-        raise UnfitError(f"write {value.lower()!r}" if value.lower() in self.words else "")
+            raise InvalidValueError(f"{value.upper()} is not supported yet")
+        raise InvalidValueError(f"write {value.lower()!r}" if value.lower() in self.words else "")
 
     def parse(self, text: str) -> object:
         return self.check(text.strip())
@@ -151,7 +151,7 @@ class Acks:
             return "all"
         if isinstance(value, int) and not isinstance(value, bool) and value in (0, 1):
             return value
-        raise UnfitError(f"write {value}, without the quotes" if value in ("-1", "0", "1") else "")
+        raise InvalidValueError(f"write {value}, without the quotes" if value in ("-1", "0", "1") else "")
 
     def parse(self, text: str) -> object:
         word = text.strip().lower()
@@ -177,12 +177,12 @@ class OffsetReset:
 
     def check(self, value: object) -> object:
         if not isinstance(value, str):
-            raise UnfitError
+            raise InvalidValueError
         if value in ("earliest", "latest", "none") or reset_duration_ms(value) is not None:
             return value
         if value.startswith(_BY_DURATION.rstrip(":")):
-            raise UnfitError("an hour ago is 'by_duration:PT1H', a week ago 'by_duration:P7D'")
-        raise UnfitError
+            raise InvalidValueError("an hour ago is 'by_duration:PT1H', a week ago 'by_duration:P7D'")
+        raise InvalidValueError
 
     def parse(self, text: str) -> object:
         return self.check(text.strip())
@@ -213,7 +213,7 @@ class Servers:
         if isinstance(value, str):
             return self.parse(value)
         if not isinstance(value, Sequence) or not all(isinstance(entry, str) for entry in value):
-            raise UnfitError("such as 'localhost:9092', or ['one:9092', 'other:9092']")
+            raise InvalidValueError("such as 'localhost:9092', or ['one:9092', 'other:9092']")
         return tuple(map(str, parse_servers(value)))
 
     def parse(self, text: str) -> object:
