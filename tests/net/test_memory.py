@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.net.memory import Arrive, ImmediatePath, Kind, MemoryTransport
+from ottla.net.memory import Arrive, ImmediatePath, MemoryTransport, PacketKind
 from tests.net.peers import Waits
 
 ADDRESSES = (("here", 1), ("there", 2))
@@ -67,9 +67,9 @@ class Held(ImmediatePath):
     """Lets nothing through until told."""
 
     def __init__(self) -> None:
-        self.packets: list[tuple[Kind, bytes, Arrive]] = []
+        self.packets: list[tuple[PacketKind, bytes, Arrive]] = []
 
-    def carry(self, kind: Kind, data: bytes, arrive: Arrive) -> None:
+    def carry(self, kind: PacketKind, data: bytes, arrive: Arrive) -> None:
         self.packets.append((kind, data, arrive))
 
     def let_through(self) -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ottla.net.memory import Arrive, ImmediatePath, Kind, Path
+from ottla.net.memory import Arrive, ImmediatePath, PacketKind, Path
 from ottla.net.memory_network import Endpoint, MemoryNetwork
 from tests.net.peers import RawPeer
 
@@ -19,11 +19,11 @@ async def settle() -> None:
 class Stuck:
     """Lets through what comes before a kind, and holds that and the rest."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: PacketKind) -> None:
         self._kind = kind
         self.held: list[tuple[bytes, Arrive]] = []
 
-    def carry(self, kind: Kind, data: bytes, arrive: Arrive) -> None:
+    def carry(self, kind: PacketKind, data: bytes, arrive: Arrive) -> None:
         if self.held or kind == self._kind:
             self.held.append((data, arrive))
         else:

@@ -11,7 +11,7 @@ from ottla.errors import ConnectionLostError
 from ottla.net.channel import Channel
 from ottla.net.connection import Connection
 from ottla.runtime import Listener
-from ottla.sim.network import CONNECT_TIMEOUT, Conditions, Manner
+from ottla.sim.network import CONNECT_TIMEOUT, Conditions, CutMode
 from ottla.sim.runtime import SimRuntime, run
 from ottla.wire.messages import HeartbeatRequest, HeartbeatResponse
 from tests.net.peers import RawPeer, Recorder, framed
@@ -151,11 +151,11 @@ def test_connections_can_be_reset_without_a_cut() -> None:
     run(main, seed=1)
 
 
-@pytest.mark.parametrize("manner", ["silent", "one way"])
-def test_connecting_across_a_silent_cut_times_out_as_on_linux(manner: Manner) -> None:
+@pytest.mark.parametrize("mode", ["silent", "one way"])
+def test_connecting_across_a_silent_cut_times_out_as_on_linux(mode: CutMode) -> None:
     async def main(runtime: SimRuntime) -> None:
         await node(runtime, "node-1")
-        runtime.network.cut("node-1", "client", manner)
+        runtime.network.cut("node-1", "client", mode)
         with pytest.raises(TimeoutError, match="does not answer client"):
             await channel_from(runtime, "client")
         assert runtime.clock.monotonic() == pytest.approx(CONNECT_TIMEOUT)

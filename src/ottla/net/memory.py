@@ -20,7 +20,7 @@ WINDOW: Final = 256 * 1024
 
 _DEFAULT_HIGH_WATER: Final = 64 * 1024
 
-Kind = Literal["open", "accept", "refuse", "data", "end", "reset"]
+PacketKind = Literal["open", "accept", "refuse", "data", "end", "reset"]
 """What travels along a path. Only data has bytes; a reset may overtake nothing either."""
 
 Arrive = Callable[[bytes], None]
@@ -29,14 +29,14 @@ Arrive = Callable[[bytes], None]
 class Path(Protocol):
     """One direction of one connection."""
 
-    def carry(self, kind: Kind, data: bytes, arrive: Arrive) -> None:
+    def carry(self, kind: PacketKind, data: bytes, arrive: Arrive) -> None:
         """Calls `arrive` with the data later, in one or more pieces, behind all that was carried before."""
 
 
 class ImmediatePath:
     """Brings everything over in one piece and without delay."""
 
-    def carry(self, kind: Kind, data: bytes, arrive: Arrive) -> None:
+    def carry(self, kind: PacketKind, data: bytes, arrive: Arrive) -> None:
         asyncio.get_running_loop().call_soon(arrive, data)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ottla._native.checksums import crc32c
-from ottla.net.memory import WINDOW, Arrive, Kind
+from ottla.net.memory import WINDOW, Arrive, PacketKind
 from ottla.net.memory_network import Endpoint, MemoryNetwork
 from ottla.runtime import Listener, ProtocolFactory, Random
 from ottla.sim.trace import Arrival, Trace
@@ -21,7 +21,7 @@ from ottla.sim.trace import Arrival, Trace
 EndpointName = str | int
 """The name of a machine or of a host, or a port."""
 
-Manner = Literal["silent", "one way", "reset"]
+CutMode = Literal["silent", "one way", "reset"]
 """How a link fails. Silent: nothing comes through, in either direction, and neither side learns of it. One way:
 only from the first endpoint to the second. Reset: connections break at once, and new ones are refused."""
 
@@ -51,9 +51,9 @@ class SimNetwork:
         self._random = random
         self._memory = MemoryNetwork(self._make_path, self.conditions.window)
         self._latencies: dict[tuple[str, str], float] = {}
-        self._cuts: dict[tuple[EndpointName, EndpointName], Manner] = {}
+        self._cuts: dict[tuple[EndpointName, EndpointName], CutMode] = {}
         # Paths with packets that a cut holds back, in the order in which they came upon it.
-        self._held: dict[_SimPath, None] = {}
+        self._blocked: dict[_SimPath, None] = {}
 
     async def listen(self, machine: str, host: str, port: int, factory: ProtocolFactory) -> Listener:
         return await self._memory.listen(machine, host, port, factory)
@@ -62,7 +62,7 @@ class SimNetwork:
         self, machine: str, host: str, port: int, factory: ProtocolFactory
     ) -> asyncio.BaseProtocol:
         server = self._memory.endpoint(host, port)
-        if self._manner(Endpoint(machine, machine, 0), server) == "reset":
+        if self._mode(Endpoint(machine, machine, 0), server) == "reset":
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"the link from {machine} to {server} is cut")
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
@@ -70,10 +70,10 @@ class SimNetwork:
         except TimeoutError:
             raise TimeoutError(errno.ETIMEDOUT, f"{server} does not answer {machine}") from None
 
-    def cut(self, first: EndpointName, second: EndpointName, manner: Manner = "silent") -> None:
+    def cut(self, first: EndpointName, second: EndpointName, mode: CutMode = "silent") -> None:
         """Breaks the link between two endpoints, for the connections that are there and for new ones."""
-        self._cuts[first, second] = manner
-        if manner == "reset":
+        self._cuts[first, second] = mode
+        if mode == "reset":
             self.reset(first, second)
 
     def reset(self, first: EndpointName, second: EndpointName) -> None:
@@ -87,8 +87,8 @@ class SimNetwork:
     def heal(self, first: EndpointName, second: EndpointName) -> None:
         """Mends what `cut` broke, named in the same order; what was held back arrives soon."""
         self._cuts.pop((first, second), None)
-        held, self._held = self._held, {}
-        for path in held:
+        blocked, self._blocked = self._blocked, {}
+        for path in blocked:
             path.go_on()
 
     def heal_all(self) -> None:
@@ -96,14 +96,14 @@ class SimNetwork:
             self.heal(first, second)
 
     def is_cut(self, sender: Endpoint, receiver: Endpoint) -> bool:
-        return self._manner(sender, receiver) is not None
+        return self._mode(sender, receiver) is not None
 
-    def _manner(self, sender: Endpoint, receiver: Endpoint) -> Manner | None:
-        for names, manner in self._cuts.items():
+    def _mode(self, sender: Endpoint, receiver: Endpoint) -> CutMode | None:
+        for names, mode in self._cuts.items():
             if _joins((sender, receiver), names):
-                return manner
-            if manner != "one way" and _joins((receiver, sender), names):
-                return manner
+                return mode
+            if mode != "one way" and _joins((receiver, sender), names):
+                return mode
         return None
 
     def _make_path(self, connection: int, sender: Endpoint, receiver: Endpoint) -> _SimPath:
@@ -131,8 +131,8 @@ class SimNetwork:
             if start < stop
         ]
 
-    def hold(self, path: _SimPath) -> None:
-        self._held[path] = None
+    def block(self, path: _SimPath) -> None:
+        self._blocked[path] = None
 
 
 class _SimPath:
@@ -143,10 +143,10 @@ class _SimPath:
         self._connection = connection
         self._sender = sender
         self._receiver = receiver
-        self._packets: deque[tuple[float, Kind, bytes, Arrive]] = deque()
+        self._packets: deque[tuple[float, PacketKind, bytes, Arrive]] = deque()
         self._last_due = 0.0
 
-    def carry(self, kind: Kind, data: bytes, arrive: Arrive) -> None:
+    def carry(self, kind: PacketKind, data: bytes, arrive: Arrive) -> None:
         idle = not self._packets
         now = asyncio.get_running_loop().time()
         for piece in self._network.pieces(data):
@@ -166,7 +166,7 @@ class _SimPath:
 
     def _deliver(self) -> None:
         if self._network.is_cut(self._sender, self._receiver):
-            self._network.hold(self)
+            self._network.block(self)
             return
         _, kind, data, arrive = self._packets.popleft()
         self._network.trace.add(

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
 
-Kind = Literal["request", "response", "header", "data"]
+MessageKind = Literal["request", "response", "header", "data"]
 Scalar = Literal[
     "bool", "int8", "int16", "uint16", "int32", "int64", "float64", "uuid", "string", "bytes", "records"
 ]
@@ -121,7 +121,7 @@ class FieldSchema:
 class MessageSchema:
     """One request, response, header or data record, over all its versions."""
 
-    kind: Kind
+    kind: MessageKind
     api_key: int | None
     name: str
     versions: Versions

@@ -19,13 +19,13 @@ from ottla.errors import (
     RequestTimeoutError,
     UnknownBrokerError,
 )
-from ottla.sim.network import Manner
+from ottla.sim.network import CutMode
 from ottla.wire.messages import HeartbeatRequest, MetadataRequest, MetadataResponse
 from tests.client.connections.peers import PlayedBroker
 from tests.client.worlds import Body, World, in_simulation
 
 Run = Callable[[Body], object]
-MANNERS: tuple[Manner, ...] = ("silent", "reset", "one way")
+CUT_MODES: tuple[CutMode, ...] = ("silent", "reset", "one way")
 
 
 class Named(NamedTuple):
@@ -220,8 +220,8 @@ def test_while_links_break_every_request_ends_and_closing_leaves_nothing_behind(
             asking = [asyncio.ensure_future(ask(brokers, position)) for position in range(9)]
             for _ in range(12):
                 node = f"node-{runtime.random.randint(1, 3)}"
-                manner: Manner = runtime.random.choice(MANNERS)
-                runtime.network.cut("client", node, manner)
+                mode: CutMode = runtime.random.choice(CUT_MODES)
+                runtime.network.cut("client", node, mode)
                 await runtime.clock.sleep(runtime.random.uniform(0, 2))
                 runtime.network.heal_all()
                 await runtime.clock.sleep(runtime.random.uniform(0, 0.3))
