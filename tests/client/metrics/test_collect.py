@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from ottla.client.metadata import ClusterView
-from ottla.client.metrics import CATALOG, Kind, Metrics
+from ottla.client.metrics import CATALOG, MetricKind, Metrics
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import ConnectionLostError
 from ottla.hooks import FetchedPartition, Hooks, ProducedBatch
@@ -113,7 +113,7 @@ def test_only_requests_and_batches_are_listened_to_never_records(metrics: Metric
 def test_every_metric_is_described() -> None:
     for described in CATALOG.values():
         assert described.text.endswith("."), described.name
-        assert described.name.endswith(".total") == (described.kind is Kind.COUNTER), described.name
+        assert described.name.endswith(".total") == (described.kind is MetricKind.COUNTER), described.name
 
 
 def test_metadata_grows_old(run: Callable[[Body], object]) -> None:

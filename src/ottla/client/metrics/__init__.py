@@ -4,7 +4,7 @@
 every metric. Not here: sending them anywhere (client/telemetry, client/observers).
 """
 
-from ottla.client.metrics.catalog import CATALOG, Description, Kind
+from ottla.client.metrics.catalog import CATALOG, Description, MetricKind
 from ottla.client.metrics.collect import Metrics
 from ottla.client.metrics.histogram import Distribution, Histogram, merged
 from ottla.client.metrics.snapshot import Labels, Metric, MetricsProvider, MetricsSnapshot
@@ -14,9 +14,9 @@ __all__ = [
     "Description",
     "Distribution",
     "Histogram",
-    "Kind",
     "Labels",
     "Metric",
+    "MetricKind",
     "Metrics",
     "MetricsProvider",
     "MetricsSnapshot",

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Final
 
 
-class Kind(Enum):
+class MetricKind(Enum):
     """How a metric behaves: a sum that only grows, a state that goes up and down, or many values."""
 
     COUNTER = "counter"
@@ -29,17 +29,17 @@ class Description:
     """What a metric is, whatever its value."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     unit: str
     """As OpenTelemetry writes it (UCUM): "s", "By", or "1" for numbers without one."""
     text: str
 
 
-def _all(*described: tuple[str, Kind, str, str]) -> Mapping[str, Description]:
+def _all(*described: tuple[str, MetricKind, str, str]) -> Mapping[str, Description]:
     return MappingProxyType({each[0]: Description(*each) for each in described})
 
 
-_C, _G, _D = Kind.COUNTER, Kind.GAUGE, Kind.DISTRIBUTION
+_C, _G, _D = MetricKind.COUNTER, MetricKind.GAUGE, MetricKind.DISTRIBUTION
 
 CATALOG: Final = _all(
     # Connections

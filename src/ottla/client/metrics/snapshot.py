@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Protocol
 
-from ottla.client.metrics.catalog import CATALOG, Kind
+from ottla.client.metrics.catalog import CATALOG, MetricKind
 from ottla.client.metrics.histogram import Distribution
 
 Labels = tuple[tuple[str, str], ...]
@@ -32,7 +32,7 @@ class Metric:
         return CATALOG[self.name].text
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> MetricKind:
         return CATALOG[self.name].kind
 
     @property

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ottla._extras import require
-from ottla.client.metrics import CATALOG, Description, Distribution, Kind, MetricsProvider
+from ottla.client.metrics import CATALOG, Description, Distribution, MetricKind, MetricsProvider
 from ottla.hooks import ConsumerInterceptor, Hook, ProducedBatch, ProducerInterceptor, ProducerRecord
 from ottla.runtime import Clock, SystemClock
 
@@ -149,7 +149,7 @@ def observe(
     """
     meter: Meter = _require("metrics").get_meter(_SCOPE, meter_provider=meter_provider)
     for described in CATALOG.values():
-        for suffix in _SUFFIXES if described.kind is Kind.DISTRIBUTION else ("",):
+        for suffix in _SUFFIXES if described.kind is MetricKind.DISTRIBUTION else ("",):
             _instrument(meter, client, described, suffix, dict(attributes or {}))
 
 
@@ -168,7 +168,7 @@ def _instrument(
             if metric.name == described.name
         ]
 
-    grows = described.kind is Kind.COUNTER or suffix in (".count", ".sum")
+    grows = described.kind is MetricKind.COUNTER or suffix in (".count", ".sum")
     create = meter.create_observable_counter if grows else meter.create_observable_gauge
     unit = "1" if suffix == ".count" else described.unit
     create(described.name + suffix, callbacks=[read], unit=unit, description=described.text)

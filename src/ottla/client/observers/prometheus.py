@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from ottla._extras import require
-from ottla.client.metrics import CATALOG, Description, Distribution, Kind, Labels, MetricsProvider
+from ottla.client.metrics import CATALOG, Description, Distribution, Labels, MetricKind, MetricsProvider
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -112,9 +112,9 @@ class _Collector:
 
     def _family(self, described: Description, label_names: tuple[str, ...]) -> Any:
         kinds = {
-            Kind.COUNTER: self._core.CounterMetricFamily,
-            Kind.GAUGE: self._core.GaugeMetricFamily,
-            Kind.DISTRIBUTION: self._core.HistogramMetricFamily,
+            MetricKind.COUNTER: self._core.CounterMetricFamily,
+            MetricKind.GAUGE: self._core.GaugeMetricFamily,
+            MetricKind.DISTRIBUTION: self._core.HistogramMetricFamily,
         }
         name = _name(described)
         return kinds[described.kind](name, described.text, labels=label_names)
@@ -132,7 +132,7 @@ def _name(described: Description) -> str:
     """As Prometheus spells it: the unit at the end, before `_total`, once."""
     name = described.name.replace(".", "_")
     unit = _UNITS.get(described.unit)
-    if unit is None or described.kind is not Kind.DISTRIBUTION or name.endswith(unit):
+    if unit is None or described.kind is not MetricKind.DISTRIBUTION or name.endswith(unit):
         return name
     return f"{name}_{unit}"
 

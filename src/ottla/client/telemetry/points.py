@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ottla.client.metrics import Distribution, Kind, Labels, Metric, MetricsSnapshot, merged
+from ottla.client.metrics import Distribution, Labels, Metric, MetricKind, MetricsSnapshot, merged
 from ottla.client.telemetry.otlp import Point
 from ottla.client.telemetry.subscription import TelemetrySubscription
 
@@ -38,11 +38,16 @@ class Points:
         self._settled = MetricsSnapshot(())
         self._pending = (self._settled, now)
 
-    def collect(self, snapshot: MetricsSnapshot, now: float, wanted: TelemetrySubscription) -> list[Point]:
+    def collect(
+        self, snapshot: MetricsSnapshot, now: float, subscription: TelemetrySubscription
+    ) -> list[Point]:
         """The points of a push, the ones that Kafka names first."""
         self._pending = (snapshot, now)
-        points = [*self._standard(snapshot, now, wanted.is_delta), *self._ours(snapshot, wanted.is_delta)]
-        return [point for point in points if wanted.wants(point.name)]
+        points = [
+            *self._standard(snapshot, now, subscription.is_delta),
+            *self._ours(snapshot, subscription.is_delta),
+        ]
+        return [point for point in points if subscription.includes(point.name)]
 
     def settle(self) -> None:
         """The last push was taken, or may have been."""
@@ -75,7 +80,7 @@ class Points:
             if recent.count:
                 yield Point(f"{name}.avg", unit, labels, float(recent.avg * scale))
                 yield Point(f"{name}.max", unit, labels, float(recent.max * scale))
-        elif metric.kind is Kind.COUNTER:
+        elif metric.kind is MetricKind.COUNTER:
             before = self._before(metric.key) if is_delta else 0
             yield Point(name, unit, labels, value - before, is_sum=True)
         else:

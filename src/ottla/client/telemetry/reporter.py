@@ -1,8 +1,8 @@
 """TelemetryReporter: gets from a broker which metrics it wants of this client, and pushes them (KIP-714).
 
 It begins when the client knows the cluster and keeps to one broker as long as that is reachable, over the
-connection for general requests. What is wanted and when is the state's (subscription.py), what is sent is made by
-points.py and otlp.py.
+connection for general requests. Which metrics are pushed and when is the state's (subscription.py), what is sent is
+made by points.py and otlp.py.
 
 Invariant: telemetry is a guest. Whatever goes wrong with it is logged, never raised, and holds nothing up: closing
 takes no longer than it is given.
@@ -117,13 +117,15 @@ class TelemetryReporter:
             await self._sleep_until(self._state.due)
             if not self._is_closing:
                 await self._send_next()
-        if self._is_closing and (wanted := self._state.next_push) is not None:
-            await self._attempt(self._push(wanted, terminating=True))
+        if self._is_closing and (subscription := self._state.next_push) is not None:
+            await self._attempt(self._push(subscription, terminating=True))
 
     async def _send_next(self) -> None:
-        wanted = self._state.next_push
+        subscription = self._state.next_push
         await self._attempt(
-            self._request_subscription() if wanted is None else self._push(wanted, terminating=False)
+            self._request_subscription()
+            if subscription is None
+            else self._push(subscription, terminating=False)
         )
 
     async def _sleep_until(self, due: float) -> None:
@@ -159,14 +161,14 @@ class TelemetryReporter:
         error = self._state.subscribed(response, self._clock.monotonic(), self._runtime.random.random())
         self._log_refusal("the request for a subscription", error)
 
-    async def _push(self, wanted: TelemetrySubscription, *, terminating: bool) -> None:
+    async def _push(self, subscription: TelemetrySubscription, *, terminating: bool) -> None:
         codec = self._state.codec
         request = PushTelemetryRequest(
             client_instance_id=self._state.instance_id,
-            subscription_id=wanted.id,
+            subscription_id=subscription.id,
             terminating=terminating,
             compression_type=codec,
-            metrics=self._payload(wanted, codec),
+            metrics=self._payload(subscription, codec),
         )
         try:
             response = await self._broker().request(request, purpose=Purpose.GENERAL)
@@ -180,25 +182,25 @@ class TelemetryReporter:
             self._points.settle()
         self._log_refusal("a push", error)
 
-    def _payload(self, wanted: TelemetrySubscription, codec: int) -> bytes:
+    def _payload(self, subscription: TelemetrySubscription, codec: int) -> bytes:
         now = self._clock.time()
-        points = self._points.collect(self._metrics.snapshot(), now, wanted)
+        points = self._points.collect(self._metrics.snapshot(), now, subscription)
         while True:
-            payload = bytes(compress(codec, self._encoded(points, wanted, now)))
-            if len(payload) <= wanted.max_bytes or not points:
+            payload = bytes(compress(codec, self._encoded(points, subscription, now)))
+            if len(payload) <= subscription.max_bytes or not points:
                 return payload
             # Those that every Kafka client has come first: half of the others is not missed as much.
-            logger.debug("telemetry: %d metrics are more than %d bytes", len(points), wanted.max_bytes)
+            logger.debug("telemetry: %d metrics are more than %d bytes", len(points), subscription.max_bytes)
             points = points[: len(points) // 2]
 
-    def _encoded(self, points: Sequence[Point], wanted: TelemetrySubscription, now: float) -> bytes:
-        start = self._points.settled_at if wanted.is_delta else self._points.began_at
+    def _encoded(self, points: Sequence[Point], subscription: TelemetrySubscription, now: float) -> bytes:
+        start = self._points.settled_at if subscription.is_delta else self._points.began_at
         return encode(
             points,
             resource=self.resource,
             start=start,
             now=now,
-            is_delta=wanted.is_delta,
+            is_delta=subscription.is_delta,
             version=self._version,
         )
 

@@ -1,6 +1,6 @@
 """Which request telemetry sends next, and when (KIP-714): the rules, without a connection.
 
-    get which metrics are wanted  ->  push them, after 0.5 to 1.5 intervals  ->  push again every interval
+    get the subscription  ->  push its metrics, after 0.5 to 1.5 intervals  ->  push again every interval
             ^                                                                |
             +---- the subscription has changed, or the push was refused -----+
 
@@ -46,7 +46,7 @@ class TelemetrySubscription:
     codecs: tuple[int, ...]
     """Those that the broker accepts and this client has, in the broker's order of preference."""
 
-    def wants(self, name: str) -> bool:
+    def includes(self, name: str) -> bool:
         return self.prefixes == (EVERYTHING,) or name.startswith(self.prefixes)
 
 
@@ -70,8 +70,8 @@ class TelemetryState:
     @property
     def next_push(self) -> TelemetrySubscription | None:
         """What the next request pushes for; None if it is the one for a subscription."""
-        wanted = self.subscription
-        return wanted if wanted is not None and wanted.prefixes and not self._is_stale else None
+        last = self.subscription
+        return last if last is not None and last.prefixes and not self._is_stale else None
 
     @property
     def codec(self) -> int:
