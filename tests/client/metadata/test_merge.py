@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ottla.client.metadata.merge import GONE, hinted, merged, restricted, troubles
+from ottla.client.metadata.merge import GONE, hinted, merged, refresh_reasons, restricted
 from ottla.client.metadata.view import BrokerView, ClusterView, PartitionView, TopicView
 from ottla.wire import ZERO_UUID, Uuid
 from ottla.wire.messages import MetadataResponse
@@ -212,9 +212,9 @@ def test_topics_that_nobody_wants_are_left_out() -> None:
     assert list(restricted(view, lambda name: False).brokers) == [1, 2]
 
 
-def test_troubles_are_what_may_pass() -> None:
+def test_reasons_to_refresh_are_what_may_pass() -> None:
     def of(*responses: MetadataResponse) -> list[str]:
-        return list(troubles(taken(*responses), ["orders"]))
+        return list(refresh_reasons(taken(*responses), ["orders"]))
 
     assert of(response([partition(0)])) == []
     assert of() == ["topic orders has not been requested"]

@@ -18,10 +18,10 @@ def begun() -> RefreshPolicy:
     return policy
 
 
-def succeeded(*troubles: str, at: float = 0.0) -> RefreshPolicy:
+def succeeded(*reasons: str, at: float = 0.0) -> RefreshPolicy:
     policy = begun()
     policy.sent()
-    policy.succeeded(at, troubles)
+    policy.succeeded(at, reasons)
     return policy
 
 
@@ -78,18 +78,18 @@ def test_urgent_triggers_are_due_at_once_but_not_right_after_an_answer() -> None
     assert policy.due(2.0) == 2.0 + MAX_AGE
 
 
-def retry_delays(policy: RefreshPolicy, trouble: str, count: int) -> list[float]:
+def retry_delays(policy: RefreshPolicy, reason: str, count: int) -> list[float]:
     delays = []
     now = 10.0
     for _ in range(count):
         policy.sent()
-        policy.succeeded(now, [trouble])
+        policy.succeeded(now, [reason])
         delays.append(policy.due(now) - now)
         now = policy.due(now)
     return delays
 
 
-def test_troubles_are_retried_quickly_eight_times_and_then_every_min_age() -> None:
+def test_reasons_are_retried_quickly_eight_times_and_then_every_min_age() -> None:
     delays = retry_delays(begun(), "no leader", QUICK_RETRIES + 3)
     assert QUICK_RETRIES == 8
     assert all(0.2 <= delay <= 0.3 for delay in delays[:QUICK_RETRIES])
@@ -97,13 +97,13 @@ def test_troubles_are_retried_quickly_eight_times_and_then_every_min_age() -> No
     assert delays[QUICK_RETRIES:] == [MIN_AGE] * 3
 
 
-def test_a_new_trouble_gets_quick_retries_of_its_own() -> None:
+def test_a_new_reason_gets_quick_retries_of_its_own() -> None:
     policy = begun()
-    retry_delays(policy, "an old trouble", QUICK_RETRIES + 1)
-    assert retry_delays(policy, "a new trouble", 1)[0] < MIN_AGE
+    retry_delays(policy, "an old reason", QUICK_RETRIES + 1)
+    assert retry_delays(policy, "a new reason", 1)[0] < MIN_AGE
 
 
-def test_without_troubles_the_pace_is_normal_again() -> None:
+def test_without_reasons_the_pace_is_normal_again() -> None:
     policy = begun()
     retry_delays(policy, "no leader", 3)
     policy.sent()

@@ -28,9 +28,9 @@ def test_a_call_ends_with_what_it_finds_in_a_later_view() -> None:
         call = asyncio.ensure_future(waiters.wait("a broker", first_broker, 10.0, TimeoutError))
         await asyncio.sleep(0)
         assert list(waiters.reasons()) == ["call 1 waits for a broker"]
-        waiters.look(ClusterView())
+        waiters.notify(ClusterView())
         assert not call.done()
-        waiters.look(ONE)
+        waiters.notify(ONE)
         assert list(waiters.reasons()) == [], "it has what it wants, before it has woken up"
         assert await call == ONE.brokers[1]
 
@@ -45,7 +45,7 @@ def test_what_a_condition_raises_is_raised_by_its_call_and_by_no_other() -> None
             for until in (refused, first_broker)
         ]
         await asyncio.sleep(0)
-        waiters.look(ONE)
+        waiters.notify(ONE)
         with pytest.raises(ValueError, match="not in this view"):
             await calls[0]
         assert await calls[1] == ONE.brokers[1]

@@ -1,6 +1,6 @@
 """What admin calls have learned about topics in the last seconds, so that ten of them in a row send one request.
 
-Only topics without any trouble are kept: a call that waits for a topic to appear, or for a leader, always sends one.
+Only topics that are complete are kept: a call that waits for a topic to appear, or for a leader, always sends one.
 No waiting and no clock; loop.py requests what is missing.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import inf
 
-from ottla.client.metadata.merge import troubles
+from ottla.client.metadata.merge import refresh_reasons
 from ottla.client.metadata.view import ClusterView, TopicView
 
 
@@ -27,14 +27,14 @@ class TopicCache:
         return {name: topic for name, (topic, _) in self._topics.items()}
 
     def put(self, view: ClusterView, requested: Iterable[str] | None, now: float) -> None:
-        """The topics that a response is about, None if it was about all; troubled ones are forgotten."""
+        """The topics that a response is about, None if it was about all; those with an error are forgotten."""
         self._topics = {name: kept for name, kept in self._topics.items() if now - kept[1] < self._keep}
         self._received_at = now
         if requested is None:
             self._topics.clear()
             self._all_at = now
         for name in view.topics if requested is None else requested:
-            if view.topics[name].error_code or any(troubles(view, [name])):
+            if view.topics[name].error_code or any(refresh_reasons(view, [name])):
                 self.forget(name)
             else:
                 self._topics[name] = (view.topics[name], now)

@@ -26,7 +26,7 @@ from ottla.client.connections.brokers import Brokers
 from ottla.client.deadline import Deadline, DeadlinePassed, check_timeout
 from ottla.client.metadata.broker_choice import BrokerChoice, QueryResponse, send_queries
 from ottla.client.metadata.cache import TopicCache
-from ottla.client.metadata.merge import GONE, hinted, merged, restricted, troubles
+from ottla.client.metadata.merge import GONE, hinted, merged, refresh_reasons, restricted
 from ottla.client.metadata.refresh_policy import RefreshPolicy
 from ottla.client.metadata.tracked import TopicsQuery, TrackedTopics, check_name
 from ottla.client.metadata.view import BrokerView, ClusterView, MetadataListener, TopicView
@@ -181,7 +181,7 @@ class Metadata:
         if not self._is_pending or self._tracked_since_sent:
             self._request_at_once(f"a call waits for {what}")
         seconds = self._api_timeout(timeout)
-        return await self._waiters.wait(what, until, seconds, lambda: self._too_late(what, seconds))
+        return await self._waiters.wait(what, until, seconds, lambda: self._timeout_error(what, seconds))
 
     async def run_inside(self, function: Callable[[], None]) -> None:
         """Calls `function` between two updates: while no request is pending, whose response would be older.
@@ -244,7 +244,7 @@ class Metadata:
         try:
             return await deadline.bound(self._fresh(names, self._min_age if max_age is None else max_age))
         except DeadlinePassed:
-            late = self._too_late("the cluster's metadata", deadline.seconds)
+            late = self._timeout_error("the cluster's metadata", deadline.seconds)
             raise late from late.__cause__
 
     # The loop
@@ -281,7 +281,11 @@ class Metadata:
             self._policy.failed(self._clock.monotonic())
         else:
             self._absorb(responses)
-            reasons = [*troubles(self.view, self._tracked.names), *self._notify(), *self._waiters.reasons()]
+            reasons = [
+                *refresh_reasons(self.view, self._tracked.names),
+                *self._notify(),
+                *self._waiters.reasons(),
+            ]
             self._policy.succeeded(self._clock.monotonic(), reasons)
             self._pause()
         if (on_metadata := self._hooks.on_metadata) is not None:
@@ -342,10 +346,10 @@ class Metadata:
         self.view = view
 
     def _notify(self) -> list[str]:
-        """Notifies listeners and waiters of the present view; why the listeners want another one soon."""
+        """Notifies listeners and waiters of the present view; why the listeners need another one soon."""
         self._notifies_soon = False
         reasons = [reason for listener in list(self._listeners) for reason in self._notified(listener)]
-        self._waiters.look(self.view)
+        self._waiters.notify(self.view)
         return reasons
 
     def _notified(self, listener: MetadataListener) -> Iterable[str]:
@@ -414,7 +418,7 @@ class Metadata:
         check_timeout(seconds)
         return self._config.default_api_timeout_ms / 1000 if seconds is None else seconds
 
-    def _too_late(self, what: str, seconds: float) -> ApiTimeoutError:
+    def _timeout_error(self, what: str, seconds: float) -> ApiTimeoutError:
         failure = self.failure()
         reason = "" if failure is None else f". The last error was: {failure}"
         error = ApiTimeoutError(

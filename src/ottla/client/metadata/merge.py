@@ -93,14 +93,14 @@ def restricted(view: ClusterView, keep: Callable[[str], bool]) -> ClusterView:
     return replace(view, topics=MappingProxyType(kept))
 
 
-def troubles(view: ClusterView, names: Iterable[str]) -> Iterator[str]:
+def refresh_reasons(view: ClusterView, names: Iterable[str]) -> Iterator[str]:
     """Why these topics should be requested again soon: what is missing, or has an error that may pass."""
     for name in names:
         topic = view.topics.get(name)
         if topic is None:
             yield f"topic {name} has not been requested"
         elif topic.error_code:
-            if _passes(topic.error_code):
+            if _is_retriable(topic.error_code):
                 yield f"topic {name}: {_name_of(topic.error_code)}"
         else:
             yield from (
@@ -175,7 +175,7 @@ def _broker(broker: MetadataResponse.MetadataResponseBroker) -> BrokerView:
     return BrokerView(broker.node_id, broker.host, broker.port, broker.rack)
 
 
-def _passes(code: int) -> bool:
+def _is_retriable(code: int) -> bool:
     kind = error_for(code)
     return kind is not None and kind.retriable
 

@@ -1,9 +1,9 @@
 """When metadata is requested next: a state machine over triggers, responses and failures; time comes in as a number.
 
 Five things make a request due: an immediate trigger (now), an urgent one (now, but not within 100 ms of the last
-response), a lazy one (min age after it), a response with troubles (quickly, about every 250 ms and at most 8 times
-for the same troubles, then every min age), and age (max age after the last response). After a failure only the
-back-off counts, however many triggers come.
+response), a lazy one (min age after it), a response that leaves reasons for another one (quickly, about every 250 ms
+and at most 8 times for the same reasons, then every min age), and age (max age after the last response). After a
+failure only the back-off counts, however many triggers come.
 
 Invariant: a trigger that comes before a request is sent is served by it; one that comes later leads to one more.
 """
@@ -42,7 +42,7 @@ class RefreshPolicy:
         self._soon = False
         self._retry_at = inf
         self._quick_left = QUICK_RETRIES
-        self._troubles: dict[str, None] = {}
+        self._reasons: dict[str, None] = {}
         self._failures = 0
         self._failed_until = -inf
 
@@ -66,26 +66,26 @@ class RefreshPolicy:
         self._now = True
 
     def sent(self) -> None:
-        """What was wanted so far is in the request that is pending now."""
+        """The request that is pending now serves all triggers so far."""
         self._now = self._urgent = self._soon = False
         self._retry_at = inf
 
-    def succeeded(self, now: float, troubles: Iterable[str]) -> None:
-        """A response is applied; `troubles` are why metadata should be requested again soon."""
+    def succeeded(self, now: float, reasons: Iterable[str]) -> None:
+        """A response is applied; `reasons` are why metadata should be requested again soon."""
         self._succeeded_at = now
         self._aged_at = now + self._max_age
         self._failures = 0
         self._failed_until = -inf
-        known, self._troubles = self._troubles, dict.fromkeys(troubles)
-        if not self._troubles:
+        known, self._reasons = self._reasons, dict.fromkeys(reasons)
+        if not self._reasons:
             self._retry_at = inf
             return
-        if any(trouble not in known for trouble in self._troubles):
+        if any(reason not in known for reason in self._reasons):
             self._quick_left = QUICK_RETRIES
         self._retry_at = now + self._retry_delay()
 
     def failed(self, now: float) -> None:
-        """No broker responded; it is tried again, because what wanted it still does."""
+        """No broker responded; it is tried again, because the triggers are not served yet."""
         self._failed_until = now + self._backoff.delay(self._failures)
         self._failures += 1
 

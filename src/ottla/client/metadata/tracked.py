@@ -49,11 +49,11 @@ class TopicsQuery:
     create: bool = False
 
     def request(self, version: int) -> MetadataRequest:
-        wanted = None
+        topics = None
         if self.topics is not None:
-            wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in self.topics]
+            topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in self.topics]
         create = self.create or version < _CREATION_CHOSEN_SINCE
-        return MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
+        return MetadataRequest(topics=topics, allow_auto_topic_creation=create)
 
 
 @dataclass(slots=True)

@@ -29,7 +29,7 @@ class Waiters:
         return (
             f"call {number} waits for {what}"
             for number, (what, _, found) in self._waiting.items()
-            if not found.done()  # the others have what they want, and have yet to wake up
+            if not found.done()  # the others have their result, and have yet to wake up
         )
 
     async def wait(
@@ -37,16 +37,16 @@ class Waiters:
         what: str,
         until: Callable[[ClusterView], _T | None],
         seconds: float,
-        too_late: Callable[[], Exception],
+        timeout_error: Callable[[], Exception],
     ) -> _T:
-        """What `until` finds in a later view; raises what `too_late` makes after `seconds`."""
+        """What `until` finds in a later view; raises what `timeout_error` makes after `seconds`."""
         found: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
         self._count = number = self._count + 1
         self._waiting[number] = (what, until, found)
 
         def expire() -> None:
             if not found.done():
-                found.set_exception(too_late())
+                found.set_exception(timeout_error())
 
         timer = self._clock.call_later(seconds, expire)
         try:
@@ -55,7 +55,7 @@ class Waiters:
             timer.cancel()
             del self._waiting[number]
 
-    def look(self, view: ClusterView) -> None:
+    def notify(self, view: ClusterView) -> None:
         """Wakes the calls whose condition holds, or raises: what a condition raises is raised by its call."""
         for _, until, found in list(self._waiting.values()):
             if found.done():

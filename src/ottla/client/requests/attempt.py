@@ -13,7 +13,7 @@ from ottla.client.connections.brokers import AttemptTimeout, Brokers, no_brokers
 from ottla.client.connections.connection import BrokerConnection
 from ottla.client.connections.purposes import purpose_of
 from ottla.client.deadline import within
-from ottla.client.requests.sharding import at_version, check_version, from_version, most_version, route_of
+from ottla.client.requests.sharding import at_version, check_version, from_version, max_version, route_of
 from ottla.config import ClientConfig
 from ottla.errors import ConnectionFailedError, NoBrokersError
 from ottla.runtime import Clock
@@ -85,7 +85,7 @@ class RequestSender:
     ) -> BrokerResponse:
         if version is not None:
             return BrokerResponse(broker.node_id, await self._submit(connection, request, version))
-        version = connection.version(type(request), most_version(request))
+        version = connection.version(type(request), max_version(request))
         check_version(request, version, broker.node_id)
         responses = []
         for sent in at_version(request, version):

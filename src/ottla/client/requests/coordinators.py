@@ -31,8 +31,8 @@ class Coordinators:
         """The node id for each key, or what the broker said instead."""
         # Taken before anything is awaited: another call may forget one meanwhile.
         known = {key: self._known[kind, key] for key in keys if (kind, key) in self._known}
-        wanted = [key for key in keys if key not in known]
-        found = await self._look_up(kind, wanted) if wanted else {}
+        unknown = [key for key in keys if key not in known]
+        found = await self._look_up(kind, unknown) if unknown else {}
         return {key: known[key] if key in known else found[key] for key in keys}
 
     def forget(self, kind: CoordinatorType, key: str) -> None:

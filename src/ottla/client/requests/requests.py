@@ -122,8 +122,8 @@ class Requests:
         """The response to a request, merged out of those of all brokers that have a part in it.
 
         Without `broker` it goes to the brokers that it is for: the leaders of its partitions, the coordinators of its
-        groups, any broker. Connections that fail and errors that pass are tried again until `timeout` seconds
-        have gone by (by default `default_api_timeout_ms`). Error codes that do not pass are in the response,
+        groups, any broker. After failed connections and retriable errors it is tried again until `timeout` seconds
+        have gone by (by default `default_api_timeout_ms`). Other error codes are in the response,
         as the brokers gave them; a part without a response raises, and `fan_out` gives the other parts too.
 
         With `broker`, it is sent to that one, once.
@@ -269,7 +269,7 @@ class Requests:
         except KafkaError as error:
             return [RequestTarget(list(keys), None, error)]
         except DeadlinePassed:
-            return [RequestTarget(list(keys), None, self._too_late(call, retry_state))]
+            return [RequestTarget(list(keys), None, self._deadline_error(call, retry_state))]
 
     async def _attempt(self, call: _Call, target: RequestTarget, retry_state: RetryState) -> _Outcome:
         if target.error is not None:
@@ -283,7 +283,7 @@ class Requests:
             retry_state.avoid = target.broker
             return _Outcome(retried=target.keys, error=error)
         except DeadlinePassed:
-            return _Outcome(retried=target.keys, error=self._too_late(call, retry_state))
+            return _Outcome(retried=target.keys, error=self._deadline_error(call, retry_state))
         return _outcome_of(call, target, request, response, retry_state)
 
     async def _send(
@@ -298,11 +298,11 @@ class Requests:
     ) -> KafkaError | None:
         """The error that a part ends with; None if it is to be tried again, after the back-off."""
         if isinstance(error, DeadlinePassed):
-            return self._too_late(call, retry_state)
+            return self._deadline_error(call, retry_state)
         if isinstance(error, _UNSURE):
             retry_state.unsure = error
         retry_state.missing += isinstance(error, _MISSING)
-        if not _passes(call.route, error) or retry_state.missing >= MISSING_TRIES:
+        if not _is_retriable(call.route, error) or retry_state.missing >= MISSING_TRIES:
             return error
         if retry_state.attempts >= self._config.retries:
             return error
@@ -314,7 +314,7 @@ class Requests:
         await self._runtime.clock.sleep(delay)
         return None
 
-    def _too_late(self, call: _Call, retry_state: RetryState) -> ApiTimeoutError:
+    def _deadline_error(self, call: _Call, retry_state: RetryState) -> ApiTimeoutError:
         """The deadline has passed while something was awaited: a broker, or metadata."""
         reason = retry_state.last or self._sender.failure(call.request) or self._routing.failure
         return _timed_out(call.api, call.deadline, reason)
@@ -360,7 +360,7 @@ def _error_of(key: ItemKey, code: int, broker: int) -> BrokerError:
     return error
 
 
-def _passes(route: Route, error: KafkaError) -> bool:
+def _is_retriable(route: Route, error: KafkaError) -> bool:
     if isinstance(error, BrokerError):
         return route.is_retried(error.code)
     return isinstance(error, (*_UNSURE, *_UNREACHED))

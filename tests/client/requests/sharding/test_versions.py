@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.requests.sharding import at_version, in_newest_shape, most_version
+from ottla.client.requests.sharding import at_version, in_newest_shape, max_version
 from ottla.errors import EncodeError
 from ottla.wire import Uuid
 from ottla.wire.messages import (
@@ -57,13 +57,13 @@ def test_offsets_of_groups_can_be_asked_for_in_every_version(version: int) -> No
 def test_names_are_never_sent_as_empty_ids() -> None:
     named = ProduceRequest(topic_data=[ProduceRequest.TopicProduceData(name="a")])
     by_id = ProduceRequest(topic_data=[ProduceRequest.TopicProduceData(name="a", topic_id=ID)])
-    assert (most_version(named), most_version(by_id)) == (12, None)
+    assert (max_version(named), max_version(by_id)) == (12, None)
     commit = OffsetCommitRequest(topics=[OffsetCommitRequest.OffsetCommitRequestTopic(name="a")])
-    assert most_version(commit) == 9
+    assert max_version(commit) == 9
     topic = OffsetFetchRequest.OffsetFetchRequestTopic(name="a", partition_indexes=[0])
     old = in_newest_shape(OffsetFetchRequest(group_id="g", topics=[topic]))
-    assert most_version(old) == 9
+    assert max_version(old) == 9
     everything = in_newest_shape(OffsetFetchRequest(group_id="g", topics=None))
-    assert most_version(everything) is None
-    assert most_version(AddPartitionsToTxnRequest()) == 3
-    assert most_version(MetadataRequest()) is None
+    assert max_version(everything) is None
+    assert max_version(AddPartitionsToTxnRequest()) == 3
+    assert max_version(MetadataRequest()) is None

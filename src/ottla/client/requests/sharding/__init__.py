@@ -14,7 +14,7 @@ from ottla.client.requests.sharding.versions import (
     check_version,
     from_version,
     in_newest_shape,
-    most_version,
+    max_version,
 )
 
 __all__ = [
@@ -26,6 +26,6 @@ __all__ = [
     "check_version",
     "from_version",
     "in_newest_shape",
-    "most_version",
+    "max_version",
     "route_of",
 ]

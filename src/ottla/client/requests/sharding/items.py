@@ -173,11 +173,11 @@ class Nested(Items):
         return index
 
     def _part(self, message: Message, field: str, index: Any, keys: Sequence[ItemKey]) -> Message:
-        wanted = dict.fromkeys(keys)
+        requested = dict.fromkeys(keys)
         topics = []
         for topic in message.topics:  # type: ignore[attr-defined]
             name = getattr(topic, self.topic)
-            kept = [item for item in getattr(topic, field) if TopicPartition(name, index(item)) in wanted]
+            kept = [item for item in getattr(topic, field) if TopicPartition(name, index(item)) in requested]
             if kept:
                 topics.append(replaced(topic, **{field: kept}))
         return replaced(message, topics=topics)
@@ -194,9 +194,9 @@ def _key(item: Any, fields: tuple[str, ...]) -> ItemKey:
 
 
 def _kept(message: Message, field: str, by: tuple[str, ...], keys: Iterable[ItemKey]) -> Message:
-    wanted = dict.fromkeys(keys)
+    requested = dict.fromkeys(keys)
     return replaced(
-        message, **{field: [item for item in getattr(message, field) if _key(item, by) in wanted]}
+        message, **{field: [item for item in getattr(message, field) if _key(item, by) in requested]}
     )
 
 

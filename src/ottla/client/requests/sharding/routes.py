@@ -43,7 +43,7 @@ _COORDINATOR_ERRORS: Final = frozenset(
     error.code
     for error in (CoordinatorLoadInProgressError, CoordinatorNotAvailableError, NotCoordinatorError)
 )
-_PASSING_ERRORS: Final = _COORDINATOR_ERRORS | {
+_TRANSIENT_ERRORS: Final = _COORDINATOR_ERRORS | {
     error.code
     for error in (RequestTimedOutError, NetworkError, NotControllerError, ThrottlingQuotaExceededError)
 }
@@ -54,7 +54,7 @@ _LEADER_ERRORS: Final = frozenset(code for code, error in ERRORS.items() if erro
 _RETRIED: Final = {
     Destination.LEADER: _LEADER_ERRORS,
     # The broker that gets the request may not have heard yet of a topic that has just been created.
-    Destination.RESOURCE: _PASSING_ERRORS | {UnknownTopicOrPartitionError.code},
+    Destination.RESOURCE: _TRANSIENT_ERRORS | {UnknownTopicOrPartitionError.code},
     Destination.GROUP: _COORDINATOR_ERRORS,
     Destination.TRANSACTION: _COORDINATOR_ERRORS,
 }
@@ -68,7 +68,7 @@ class Route:
     items: Items
 
     def is_retried(self, code: int) -> bool:
-        return code in _RETRIED.get(self.destination, _PASSING_ERRORS)
+        return code in _RETRIED.get(self.destination, _TRANSIENT_ERRORS)
 
 
 def route_of(request: Message) -> Route:

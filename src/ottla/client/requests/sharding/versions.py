@@ -56,7 +56,7 @@ def _group_of(request: OffsetFetchRequest) -> OffsetFetchRequest.OffsetFetchRequ
     return OffsetFetchRequest.OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
 
 
-def most_version(request: Message) -> int | None:
+def max_version(request: Message) -> int | None:
     """The highest version that can say this request; None where any can.
 
     Newer versions of some APIs know topics by id only. A request with names is never sent with empty ids.
@@ -95,7 +95,7 @@ def check_version(request: Message, version: int, broker: int) -> None:
     if version < needed:
         raise UnsupportedApiError(
             f"this needs ListOffsets version {needed}, and broker {broker} has {version} at most:"
-            " ask for another time, or upgrade the broker"
+            " use another time, or upgrade the broker"
         )
 
 
