@@ -91,7 +91,7 @@ class AsyncClient:
         self._core: ClientCore | None = None
         self._ended: KafkaError | None = None
         self._closing: asyncio.Future[None] | None = None
-        self._left: finalize[[Producer], AsyncClient] | None = None
+        self._finalizer: finalize[[Producer], AsyncClient] | None = None
         # Set by a blocking client, before the first use.
         self._threads: CallingThreads | None = None
         on_fork(self)
@@ -231,7 +231,7 @@ class AsyncClient:
         """
         core = self._running()
         if isinstance(on_error, DeadLetters) and on_error.producer is None:
-            on_error = DeadLetters(on_error.topic, _Raw(self._produce_raw))
+            on_error = DeadLetters(on_error.topic, _RawProducer(self._produce_raw))
         key = self._key_deserializer if key_deserializer is None else key_deserializer
         value = self._value_deserializer if value_deserializer is None else value_deserializer
         return core.consumer(
@@ -296,7 +296,7 @@ class AsyncClient:
                 interceptors=[each for each in self._interceptors if isinstance(each, ProducerInterceptor)],
                 threads=self._threads,
             )
-            self._left = finalize(self, _warn_of_lost_records, self._core.producer)
+            self._finalizer = finalize(self, _warn_of_lost_records, self._core.producer)
         self._core.home.check()
         return self._core
 
@@ -317,7 +317,7 @@ class AsyncClient:
         if self._core is None:
             return
         self._closing = asyncio.get_running_loop().create_future()
-        self._forget_left()
+        self._detach_finalizer()
         try:
             await self._core.close(timeout)
         finally:
@@ -329,12 +329,12 @@ class AsyncClient:
         if self._core is not None:
             self._core.forked(self._ended)
             self._core = None
-            self._forget_left()
+            self._detach_finalizer()
 
-    def _forget_left(self) -> None:
-        if self._left is not None:
-            self._left.detach()
-            self._left = None
+    def _detach_finalizer(self) -> None:
+        if self._finalizer is not None:
+            self._finalizer.detach()
+            self._finalizer = None
 
 
 def _check_there_is_a_loop() -> None:
@@ -357,7 +357,7 @@ def _warn_of_lost_records(producer: Producer) -> None:
         )
 
 
-class _Raw:
+class _RawProducer:
     """Sends records as they are: what could not be deserialized is not to be serialized."""
 
     def __init__(self, produce: Callable[..., Any]) -> None:

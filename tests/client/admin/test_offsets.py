@@ -12,7 +12,7 @@ import pytest
 from ottla.broker.cluster.cluster import TopicSpec
 from ottla.broker.server.faults import drop, error
 from ottla.client.admin import ListedOffset
-from ottla.client.admin.offsets import Moment, moment_ms
+from ottla.client.admin.offsets import OffsetSpecLike, spec_timestamp
 from ottla.client.consume.offset_spec import Timestamp
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import (
@@ -54,7 +54,7 @@ def test_offsets_are_listed_by_every_moment(run: Run) -> None:
             await produce(me, 1, TIME, TIME + 9000, TIME + 5000)
             admin = me.admin
 
-            async def listed(at: Moment) -> ListedOffset:
+            async def listed(at: OffsetSpecLike) -> ListedOffset:
                 return (await admin.list_offsets(FIRST, at))[FIRST]
 
             assert (await listed("earliest")).offset == 0
@@ -170,16 +170,16 @@ def test_producers_are_described_by_the_leader(run: Run) -> None:
 
 
 def test_a_moment_is_a_name_or_a_time_as_consume_takes_it() -> None:
-    assert moment_ms("latest", NOW) == -1
-    assert moment_ms("by_duration:PT1S", NOW) == NOW - 1000
-    assert moment_ms(Timestamp(2**63 - 1), NOW) == 2**63 - 1
-    assert moment_ms(datetime.fromtimestamp(1_700_000_000, UTC), NOW) == 1_700_000_000_000
+    assert spec_timestamp("latest", NOW) == -1
+    assert spec_timestamp("by_duration:PT1S", NOW) == NOW - 1000
+    assert spec_timestamp(Timestamp(2**63 - 1), NOW) == 2**63 - 1
+    assert spec_timestamp(datetime.fromtimestamp(1_700_000_000, UTC), NOW) == 1_700_000_000_000
 
 
 def test_a_datetime_keeps_its_milliseconds() -> None:
     for number in range(1000):
         moment = datetime.fromtimestamp(1_700_000_000, UTC) + timedelta(milliseconds=number)
-        assert moment_ms(moment, NOW) == 1_700_000_000_000 + number
+        assert spec_timestamp(moment, NOW) == 1_700_000_000_000 + number
 
 
 # Negative ones have a meaning of their own: a millisecond before 1970 would be "latest".
@@ -189,4 +189,4 @@ def test_a_datetime_keeps_its_milliseconds() -> None:
 )
 def test_what_is_no_moment_is_refused(at: Any) -> None:
     with pytest.raises(ValueError, match="Timestamp"):
-        moment_ms(at, NOW)
+        spec_timestamp(at, NOW)

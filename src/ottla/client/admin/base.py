@@ -1,4 +1,4 @@
-"""What the subjects of administration share: sending, reading errors out of responses, timeouts."""
+"""What all admin calls share: sending, reading errors out of responses, timeouts."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _R = TypeVar("_R", bound=Message)
 _T = TypeVar("_T")
 
 
-class Subject:
-    """One subject; AsyncAdmin is all of them."""
+class AdminBase:
+    """Of the modules beside it, each with the calls of one subject; AsyncAdmin inherits all of them."""
 
     def __init__(
         self, requests: Requests, metadata: Metadata, config: ClientConfig, runtime: Runtime

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
-from ottla.client.admin.base import Subject
+from ottla.client.admin.base import AdminBase
 from ottla.client.admin.results import (
     BrokerDescription,
     ClusterDescription,
@@ -34,7 +34,7 @@ _NO_BROKER: Final = -1
 _UPGRADES: Final = {"upgrade": 1, "safe_downgrade": 2, "unsafe_downgrade": 3}
 
 
-class ClusterAdmin(Subject):
+class ClusterAdmin(AdminBase):
     """What can be read about the cluster, and changed in it as a whole."""
 
     async def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from ottla.client.admin.base import Subject
+from ottla.client.admin.base import AdminBase
 from ottla.client.admin.results import ConfigEntry, ConfigSynonym
 from ottla.errors import raise_for_code
 from ottla.wire.messages import (
@@ -20,7 +20,7 @@ _OLD_SOURCE: Final = -1
 """Version 0 says only whether a value is the default."""
 
 
-class ConfigsAdmin(Subject):
+class ConfigsAdmin(AdminBase):
     """What can be done to configs."""
 
     async def describe_configs(

@@ -1,4 +1,4 @@
-"""Offsets and records of partitions: which offset belongs to a moment, and deleting what lies before one."""
+"""Offsets and records of partitions: which offset an offset spec stands for, and deleting what lies before one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Final, Literal
 
-from ottla.client.admin.base import Subject, by_partition, grouped
+from ottla.client.admin.base import AdminBase, by_partition, grouped
 from ottla.client.admin.results import Errors, ListedOffset, ProducerState, Results
 from ottla.client.consume.offset_spec import Timestamp, start_spec
 from ottla.client.deadline import Deadline
@@ -24,10 +24,13 @@ from ottla.wire.messages import (
 Partitions = str | TopicPartition | Iterable[str | TopicPartition]
 """A topic stands for all its partitions."""
 
-Moment = str | datetime | Timestamp
-"""A name from `_MOMENTS`, or a time as `consume` takes it. A number is an offset there, and no moment here."""
+OffsetSpecLike = str | datetime | Timestamp
+"""An offset spec as a caller writes it: a name from `_NAMED_SPECS`, or a time as `consume` takes it.
 
-_MOMENTS: Final[Mapping[str, int]] = {
+A number is an offset there, and no offset spec here.
+"""
+
+_NAMED_SPECS: Final[Mapping[str, int]] = {
     "latest": -1,
     "earliest": -2,
     "max_timestamp": -3,
@@ -41,19 +44,19 @@ _ALL_RECORDS: Final = -1
 _ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
 
 
-class OffsetsAdmin(Subject):
+class OffsetsAdmin(AdminBase):
     """What can be read of, and done to, the logs of partitions."""
 
     async def list_offsets(
         self,
         partitions: Partitions,
-        at: Moment | Mapping[TopicPartition, Moment] = "latest",
+        at: OffsetSpecLike | Mapping[TopicPartition, OffsetSpecLike] = "latest",
         *,
         isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
         errors: Errors = "raise",
         timeout: float | None = None,
     ) -> Results[TopicPartition, ListedOffset]:
-        """The offset of a moment, in each of these partitions: topics, or TopicPartitions.
+        """The offset of an offset spec, in each of these partitions: topics, or TopicPartitions.
 
             ends = await kafka.admin.list_offsets("orders")
             since = await kafka.admin.list_offsets(["orders", "audit"], at=datetime(2026, 1, 1, tzinfo=UTC))
@@ -68,13 +71,13 @@ class OffsetsAdmin(Subject):
         deadline = self._deadline(timeout)
         now_ms = int(self._runtime.clock.time() * 1000)
         # Before anything is sent: what cannot be meant is refused without a broker.
-        default = moment_ms("latest" if isinstance(at, Mapping) else at, now_ms)
+        default = spec_timestamp("latest" if isinstance(at, Mapping) else at, now_ms)
         times = (
-            {check_partition(key): moment_ms(each, now_ms) for key, each in at.items()}
+            {check_partition(key): spec_timestamp(each, now_ms) for key, each in at.items()}
             if isinstance(at, Mapping)
             else {}
         )
-        wanted = await self._partitions(partitions, deadline)
+        requested = await self._partitions(partitions, deadline)
         topic_of, partition_of = ListOffsetsRequest.ListOffsetsTopic, ListOffsetsRequest.ListOffsetsPartition
         request = ListOffsetsRequest(
             replica_id=_A_CLIENT,
@@ -90,7 +93,7 @@ class OffsetsAdmin(Subject):
                         for number in numbers
                     ],
                 )
-                for topic, numbers in grouped(wanted).items()
+                for topic, numbers in grouped(requested).items()
             ],
             timeout_ms=self._timeout_ms(timeout),
         )
@@ -132,11 +135,11 @@ class OffsetsAdmin(Subject):
     ) -> Results[TopicPartition, tuple[ProducerState, ...]]:
         """The idempotent and transactional producers that each partition's leader remembers (KIP-664)."""
         deadline = self._deadline(timeout)
-        wanted = await self._partitions(partitions, deadline)
+        requested = await self._partitions(partitions, deadline)
         request = DescribeProducersRequest(
             topics=[
                 DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=numbers)
-                for topic, numbers in grouped(wanted).items()
+                for topic, numbers in grouped(requested).items()
             ]
         )
         return (await self._send_each(request, deadline.left(), by_partition, _producers)).checked(errors)
@@ -194,10 +197,10 @@ def _producers(
     )
 
 
-def moment_ms(at: object, now_ms: int) -> int:
-    """The timestamp that stands for a Moment in ListOffsets; a ConfigurationError for what is none."""
-    if isinstance(at, str) and at in _MOMENTS:
-        return _MOMENTS[at]
+def spec_timestamp(at: object, now_ms: int) -> int:
+    """The timestamp that stands for an offset spec in ListOffsets; a ConfigurationError for what is none."""
+    if isinstance(at, str) and at in _NAMED_SPECS:
+        return _NAMED_SPECS[at]
     if isinstance(at, str | datetime | Timestamp):
         try:
             spec = start_spec(at, now_ms)
@@ -207,7 +210,7 @@ def moment_ms(at: object, now_ms: int) -> int:
             return spec.timestamp
     number = isinstance(at, int) and not isinstance(at, bool)
     hint = f"a number is an offset; for a time write Timestamp({at}), or " if number else "write "
-    names = ", ".join(map(repr, _MOMENTS))
+    names = ", ".join(map(repr, _NAMED_SPECS))
     raise ConfigurationError(
         f"at={at!r}: {hint}{names}, a datetime, a Timestamp or 'by_duration:PT1H'", option="at", value=at
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
-from ottla.client.admin.base import Subject, grouped
+from ottla.client.admin.base import AdminBase, grouped
 from ottla.client.admin.results import Errors, Reassignment, Results, in_order
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import ElectionNotNeededError, KafkaError, from_code, raise_for_code
@@ -21,7 +21,7 @@ from ottla.wire.messages import (
 _ELECTIONS: Final = {"preferred": 0, "unclean": 1}
 
 
-class ReplicasAdmin(Subject):
+class ReplicasAdmin(AdminBase):
     """What can be done to the replicas of partitions."""
 
     async def elect_leaders(
@@ -37,13 +37,13 @@ class ReplicasAdmin(Subject):
         "preferred" is the first replica of each; "unclean" takes any that is alive where none is in sync, and
         loses what only the others have. Of all partitions, only those that needed an election are returned.
         """
-        wanted = None if partitions is None else list(partitions)
+        requested = None if partitions is None else list(partitions)
         named = ElectLeadersRequest.TopicPartitions
         request = ElectLeadersRequest(
             election_type=_ELECTIONS[election],
             topic_partitions=None
-            if wanted is None
-            else [named(topic=topic, partitions=numbers) for topic, numbers in grouped(wanted).items()],
+            if requested is None
+            else [named(topic=topic, partitions=numbers) for topic, numbers in grouped(requested).items()],
             timeout_ms=self._timeout_ms(timeout),
         )
         response = await self._send(request, ElectLeadersResponse, timeout)
@@ -58,7 +58,7 @@ class ReplicasAdmin(Subject):
                     found[key] = error is None
                 else:
                     failed[key] = error
-        return in_order(wanted or (), found, failed).checked(errors)
+        return in_order(requested or (), found, failed).checked(errors)
 
     async def alter_partition_reassignments(
         self,

@@ -109,7 +109,7 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class ConfigSynonym:
-    """A config of another place that the value would come from, or does."""
+    """Another config that the value would come from, or does."""
 
     name: str
     value: str | None

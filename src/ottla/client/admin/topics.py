@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from ottla.client.admin.base import Subject
+from ottla.client.admin.base import AdminBase
 from ottla.client.admin.configs import config_text
 from ottla.client.admin.results import (
     CreatedTopic,
@@ -31,7 +31,7 @@ _NO_LEADER: Final = -1
 _BROKERS_DEFAULT: Final = -1
 
 
-class TopicsAdmin(Subject):
+class TopicsAdmin(AdminBase):
     """What can be done to topics."""
 
     async def create_topic(
@@ -71,9 +71,9 @@ class TopicsAdmin(Subject):
         await kafka.admin.create_topics(["audit", NewTopic("orders", 6)])
         """
         deadline = self._deadline(timeout)
-        wanted = [NewTopic(topic) if isinstance(topic, str) else topic for topic in topics]
+        new_topics = [NewTopic(topic) if isinstance(topic, str) else topic for topic in topics]
         request = CreateTopicsRequest(
-            topics=[_creatable(topic) for topic in wanted],
+            topics=[_creatable(topic) for topic in new_topics],
             timeout_ms=self._timeout_ms(timeout),
             validate_only=validate_only,
         )
@@ -124,11 +124,11 @@ class TopicsAdmin(Subject):
         self, names: Iterable[str], *, errors: Errors = "raise", timeout: float | None = None
     ) -> Results[str, TopicDescription]:
         """Topics and their partitions, by name."""
-        wanted = _names(names)
-        known = await self._topics(wanted, self._deadline(timeout), max_age=0.0)
+        requested = _names(names)
+        known = await self._topics(requested, self._deadline(timeout), max_age=0.0)
         found = {name: _described(topic) for name, topic in known.items() if isinstance(topic, TopicView)}
         failed = {name: error for name, error in known.items() if isinstance(error, KafkaError)}
-        return in_order(wanted, found, failed).checked(errors)
+        return in_order(requested, found, failed).checked(errors)
 
     async def create_partitions(
         self,

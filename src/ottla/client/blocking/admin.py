@@ -9,7 +9,7 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeVar
 
 from ottla.client.admin.async_admin import AsyncAdmin
-from ottla.client.admin.offsets import Moment, Partitions
+from ottla.client.admin.offsets import OffsetSpecLike, Partitions
 from ottla.client.admin.results import (
     BrokerDescription,
     ClusterDescription,
@@ -232,13 +232,13 @@ class Admin:
     def list_offsets(
         self,
         partitions: Partitions,
-        at: Moment | Mapping[TopicPartition, Moment] = "latest",
+        at: OffsetSpecLike | Mapping[TopicPartition, OffsetSpecLike] = "latest",
         *,
         isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
         errors: Errors = "raise",
         timeout: float | None = None,
     ) -> Results[TopicPartition, ListedOffset]:
-        """The offset of a moment, in each of these partitions: topics, or TopicPartitions.
+        """The offset of an offset spec, in each of these partitions: topics, or TopicPartitions.
 
             ends = kafka.admin.list_offsets("orders")
             since = kafka.admin.list_offsets(["orders", "audit"], at=datetime(2026, 1, 1, tzinfo=UTC))

@@ -414,5 +414,5 @@ class Cursor:
 
     def _expect(self, *states: State) -> None:
         if self.state not in states:
-            wanted = " or ".join(state.value for state in states)
-            raise RuntimeError(f"{self!r}: this cursor should be {wanted}")
+            expected = " or ".join(state.value for state in states)
+            raise RuntimeError(f"{self!r}: this cursor should be {expected}")

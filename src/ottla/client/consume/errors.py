@@ -57,14 +57,14 @@ def no_whole_batch(tp: TopicPartition, offset: int, size: int) -> CorruptBatchEr
     )
 
 
-def truncated(tp: TopicPartition, wanted: int, new: int, *, resets: bool) -> DataLossError:
+def truncated(tp: TopicPartition, old: int, new: int, *, resets: bool) -> DataLossError:
     then = f"reading goes on at {new}" if resets else "auto_offset_reset is 'none': seek to go on"
     return DataLossError(
-        f"topic {tp.topic}, partition {tp.partition}: the log was truncated: records up to offset {wanted} were "
+        f"topic {tp.topic}, partition {tp.partition}: the log was truncated: records up to offset {old} were "
         f"read, but those from {new} on are others now; {then}",
         topic=tp.topic,
         partition=tp.partition,
-        wanted_offset=wanted,
+        wanted_offset=old,
         new_offset=new,
     )
 

@@ -42,7 +42,7 @@ class BatchHeaders(NamedTuple):
     """The leader epoch of that batch, -1 if it has none."""
     records: int
     size: int
-    """How much of the bytes is wanted: all of them, or those up to the first batch behind the stop."""
+    """How many of the bytes are read: all of them, or those up to the first batch behind the stop."""
 
 
 def walk_headers(data: Buffer, stop: int | None = None) -> BatchHeaders:
@@ -83,7 +83,7 @@ class PartitionRecords:
     position: int
     """Where a reader that was interrupted goes on in it; at first its offset."""
     end: int
-    """Where the reader is when it has read all that is wanted: the next offset, or the stop before it."""
+    """Where the reader is when it has read all of it: the next offset, or the stop before it."""
     count: int = 0
     """How many records it holds, as its headers say."""
     aborted: list[tuple[int, int]] | None = None

@@ -298,16 +298,16 @@ class Session:
 
     def _diverged(self, cursor: Cursor, end_offset: int) -> None:
         """What was consumed behind the truncation is gone: reading goes on there, with auto_offset_reset at all."""
-        wanted = cursor.offset
-        new = min(end_offset, wanted)
+        old = cursor.offset
+        new = min(end_offset, old)
         resets = self._config.auto_offset_reset != "none"
-        error = truncated(cursor.tp, wanted, new, resets=resets)
+        error = truncated(cursor.tp, old, new, resets=resets)
         if not resets:
             self.fail(cursor, error)
             return
         _logger.warning("%s", error)
         cursor.rewind(new, UNKNOWN)
-        self._notify_reset(cursor, wanted, new, "the log was truncated")
+        self._notify_reset(cursor, old, new, "the log was truncated")
         self.raise_to_reader(error, cursor, position=new)
         self.route(cursor)
 

@@ -37,14 +37,14 @@ class _RoundRobinTopic(TopicPartitioner):
 
     def choose(self, key: bytes | None, value: bytes | None, size: int, load: Load) -> int:
         options = candidates(load)
-        place = bisect_right(options, self._last)
-        self._last = options[place if place < len(options) else 0]
+        following = bisect_right(options, self._last)
+        self._last = options[following if following < len(options) else 0]
         return self._last
 
     def turns(self, count: int, load: Load) -> array[int]:
         options = candidates(load)
-        place = bisect_right(options, self._last)
-        circle = array("i", [*options[place:], *options[:place]])
+        following = bisect_right(options, self._last)
+        circle = array("i", [*options[following:], *options[:following]])
         rounds, rest = divmod(count, len(circle))
         chosen = circle * rounds + circle[:rest]
         if chosen:

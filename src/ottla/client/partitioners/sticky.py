@@ -39,8 +39,8 @@ def any_partition(load: Load, random: Random) -> int:
 def another_partition(load: Load, last: int, random: Random) -> int:
     """Any but the last, if there is another."""
     options = candidates(load)
-    place = bisect_left(options, last)
-    if len(options) == 1 or place == len(options) or options[place] != last:
+    position = bisect_left(options, last)
+    if len(options) == 1 or position == len(options) or options[position] != last:
         return any_partition(load, random)
     chosen = random.randrange(len(options) - 1)
-    return options[chosen + 1 if chosen >= place else chosen]
+    return options[chosen + 1 if chosen >= position else chosen]
