@@ -1,7 +1,7 @@
 /* The Arrow C data and stream interfaces: the structs as the Arrow specification fixes them, and no code.
  *
  * They are an ABI, so pyarrow, polars, duckdb and this core exchange columns without sharing a header or a
- * library. The guards are the specification's own: whoever includes a second copy gets one definition. */
+ * library. The guards are the specification's own: a file that includes a second copy gets one definition. */
 #pragma once
 
 #include <stdint.h>

@@ -58,7 +58,7 @@ static int make_headers_schema(struct ArrowSchema *out, int64_t flags)
     struct ArrowSchema *pair = out->children[0];
     if (make_schema(pair, "+s", "element", flags, 2) < 0 || make_schema(pair->children[0], "u", "key", flags, 0) < 0
         || make_schema(pair->children[1], "z", "value", ARROW_FLAG_NULLABLE, 0) < 0)
-        return -1; /* whoever owns the root releases what has been made */
+        return -1; /* the owner of the root releases what has been made */
     return 0;
 }
 
@@ -172,7 +172,7 @@ static int make_headers(struct ArrowArray *out, const struct columns *columns, i
     if (make_array(pairs, headers, 0, 1, 2, owner) < 0
         || make_binary(pairs->children[0], &columns->header_key, headers, owner) < 0
         || make_binary(pairs->children[1], &columns->header_value, headers, owner) < 0)
-        return -1; /* whoever owns the root releases what has been made */
+        return -1; /* the owner of the root releases what has been made */
     return 0;
 }
 

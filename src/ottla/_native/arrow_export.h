@@ -14,6 +14,6 @@ int arrow_export_schema(struct ArrowSchema *out, const struct layout *layout);
 int arrow_export_columns(struct ArrowArray *out, const struct columns *columns, const struct layout *layout,
                          int64_t rows, int64_t headers, PyObject *owner);
 
-/* Destructors for the capsules that carry them: release what nobody took. */
+/* Destructors for the capsules that carry them: release what no importer took. */
 void arrow_schema_capsule_free(PyObject *capsule);
 void arrow_array_capsule_free(PyObject *capsule);

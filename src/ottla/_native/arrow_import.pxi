@@ -1,7 +1,8 @@
 # What exports Arrow's C data interface as segments of rows to read. Part of encode.pyx.
 #
 # Capsules are opened here, names checked, and chunks cut where any column has its next one begin; which types a column
-# may have is known to arrow_input.c, and here is only how to tell. Whoever holds the segments keeps the arrays alive.
+# may have is known to arrow_input.c, and here is only how errors name them. The owner of the segments keeps the arrays
+# alive.
 
 cdef dict EXPECTED = {
     "key": "binary or utf8 (also large, view or a dictionary of them)",
@@ -69,7 +70,7 @@ cdef class Chunks:
         return rows
 
     cdef int read_array(self, exporter) except -1:
-        # The capsules release what they hold when they die, as nobody moves it out of them.
+        # The capsules release what they hold when they die, as nothing moves it out of them.
         schema, array = self.capsules = tuple(exporter.__arrow_c_array__())
         self.schema = <ArrowSchema *> PyCapsule_GetPointer(schema, "arrow_schema")
         self.arrays = <ArrowArray *> PyCapsule_GetPointer(array, "arrow_array")

@@ -1,7 +1,7 @@
 /* Arrow arrays as columns to read from: a column knows where row n is, whatever its layout, offset and nulls.
  *
  * Filling in a column (arrow_input.c) checks its type and happens once per chunk; reading it is inline and happens
- * per row. Arrays are borrowed: whoever made the columns keeps them alive. What is read is what a valid array
+ * per row. Arrays are borrowed: the maker of the columns keeps them alive. What is read is what a valid array
  * says; arrays that contradict themselves are the exporter's fault, as everywhere in Arrow. */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* Gathering scanned records into columns in the layout of Arrow.
  *
- * A run of records is measured, the columns that are wanted are placed in one block, so that one allocation and one
- * owner serve them all, and they are filled. What nobody wants is neither placed nor filled. */
+ * A run of records is measured, the columns that are requested are placed in one block, so that one allocation and one
+ * owner serve them all, and they are filled. A column that is not requested is neither placed nor filled. */
 #pragma once
 
 #include <stddef.h>
@@ -64,7 +64,7 @@ struct columns {
     struct binary_column header_value;
 };
 
-/* `count` records from `first` on. What headers hold is found out only for those who want them. */
+/* `count` records from `first` on. What headers hold is found out only where their column is requested. */
 void columns_measure(const struct scan *scan, size_t first, size_t count, int with_headers, struct run *run);
 
 /* How many records from `first` on have keys and values of at most `bytes` bytes, and are no more than `most`; one at

@@ -137,7 +137,7 @@ WITH_HARDWARE static uint32_t update_hardware(uint32_t crc, const uint8_t *next,
 #elif defined(__aarch64__) && defined(__GNUC__) && (defined(__linux__) || defined(__APPLE__))
 
 /* ARMv8. Inline assembly rather than intrinsics: the extension has to be enabled for these instructions alone,
- * and compilers differ in how the intrinsics allow that. One chain only, until somebody has measured more. */
+ * and compilers differ in how the intrinsics allow that. One chain only, until more have been measured. */
 
 #define HARDWARE "armv8"
 

@@ -3,7 +3,7 @@
  * A value is a finished checksum, as it stands in a batch header, and 0 is that of no bytes; passing the value
  * of what came before continues it: crc32c(crc32c(0, a), b) is the checksum of a and b together.
  *
- * Invariant: every implementation gives the same answer for the same bytes, whatever their alignment.
+ * Invariant: every implementation gives the same result for the same bytes, whatever their alignment.
  */
 #ifndef OTTLA_CRC32C_H
 #define OTTLA_CRC32C_H

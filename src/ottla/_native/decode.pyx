@@ -4,7 +4,7 @@
 `decode_fetch` scans (scan.c) and gives `Records`: lazy `Record` objects, or Arrow columns gathered into one block
 of pooled memory (columns.c, arrow_export.c). Decompression is not here: it is a function that the caller passes in.
 
-Invariant: whoever can still reach bytes holds a reference to their owner. A `Record` holds its `Records`, which
+Invariant: every object that can reach bytes holds a reference to their owner. A `Record` holds its `Records`, which
 hold the fetched buffer, the decompressed batches and the scan; an Arrow export holds the gathered block alone.
 """
 
@@ -150,7 +150,7 @@ cdef uint64_t MOST_COLUMN_BYTES = 0x7FFFFFFF
 @cython.no_gc
 @cython.freelist(64)
 cdef class Record:
-    """One record. Keys, values and headers are made into Python objects when they are asked for."""
+    """One record. Keys, values and headers are made into Python objects when they are first read."""
 
     cdef Records _records
     cdef const record *_record
@@ -184,7 +184,7 @@ cdef class Record:
 
     @property
     def is_control(self):
-        """Whether a broker wrote it, to mark the end of a transaction, say; only seen by those who ask for it."""
+        """Whether a broker wrote it, to mark the end of a transaction, say; only seen with `control`."""
         return record_is_control(self._record) != 0
 
     @property
@@ -454,7 +454,7 @@ def decode_fetch(data, *, str topic not None, int32_t partition, decompress, int
 
     `aborted`, a list of (producer id, first offset) pairs as the Fetch response has them, means read_committed.
     `decompress(codec, data, limit)` gives the records of a compressed batch, or raises DecodeError; all batches
-    together may grow to `max_decompressed` bytes. `control` asks for control records too.
+    together may grow to `max_decompressed` bytes. With `control`, control records too.
 
     A damaged batch raises DecodeError when it is the first. Behind others, reading stops before it: they are
     delivered, and the next fetch begins with the damaged one.

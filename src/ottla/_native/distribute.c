@@ -1,5 +1,5 @@
 /* The two passes over the rows. Everything that happens per row is inlined into one loop for each pass, and there are
- * two of each: one for any columns, and one for the usual ones, in which most questions about a row are answered
+ * two of each: one for any columns, and one for the usual ones, in which most conditions on a row are decided
  * before it starts. */
 #include "distribute.h"
 
@@ -21,7 +21,7 @@ static int is_plain(const struct segment *segment)
            segment->headers.lists.layout == LAYOUT_NULLS && segment->rows.validity == NULL;
 }
 
-/* The same segment, in a form that tells the compiler what is_plain() has found. It takes a sixth of the time away. */
+/* The same segment, in a form that shows the compiler what is_plain() has found. It takes a sixth of the time away. */
 ALWAYS_INLINE struct segment known_plain(const struct segment *segment)
 {
     struct segment known = {.length = segment->length};

@@ -1,7 +1,7 @@
 /* Rows of columns into batches, in two passes: plan_rows() chooses the batch of every row and so finds the size of
  * each batch; write_rows() fills them.
  *
- * In between, whoever calls provides exactly the memory that is needed. All that can be wrong with the rows is found
+ * In between, the caller provides exactly the memory that is needed. All that can be wrong with the rows is found
  * by the plan, before anything is written. Neither pass needs Python.
  *
  * What is too much for one go is cut before: measure_rows() says into which slices, by what each row really takes, and

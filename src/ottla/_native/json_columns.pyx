@@ -69,7 +69,7 @@ def read_json(schema, values):
     """Reads each of `values`, an Arrow array of binary, as an object with the fields of `schema`.
 
     A null, and a value of blanks, is a null struct. `malformed` has a bit per document that is not what the schema
-    says (None where there is none); `problem` tells about the first of them.
+    says (None where there is none); `problem` describes the first of them.
     """
     cdef JsonColumns found = JsonColumns.__new__(JsonColumns)
     cdef json_node root

@@ -184,7 +184,7 @@ static int make_validity(struct json_node *node)
     return 0;
 }
 
-/* What stands under a null is nobody's business, but it is not left to chance. */
+/* What stands under a null is never read, but it is not left to chance. */
 static void clear_value(struct json_node *node)
 {
     if (node->width > 0)

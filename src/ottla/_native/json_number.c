@@ -15,7 +15,7 @@ static inline int is_digit(const uint8_t *p, const uint8_t *end)
     return p < end && (uint8_t)(*p - '0') < 10;
 }
 
-/* Appends digits to the mantissa; how many there are is for the caller to judge. */
+/* Appends digits to the mantissa; how many there may be is for the caller to check. */
 static inline const uint8_t *read_digits(const uint8_t *p, const uint8_t *end, uint64_t *mantissa)
 {
     uint64_t value = *mantissa;

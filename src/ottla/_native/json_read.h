@@ -14,7 +14,7 @@
 /* The first malformed document. */
 struct json_failure {
     int64_t row;         /* -1 where all are well */
-    const char *problem; /* a sentence without its end */
+    const char *problem; /* the message without its end */
     const char *column;  /* whose value it is, or NULL */
     int64_t position;    /* in the bytes of the document */
 };

@@ -2,8 +2,8 @@
 """Pooled memory as Python objects.
 
 A `Memory` has the buffer protocol; its block goes back to the pool when the object dies, and every view, record
-or Arrow export that needs the block holds a reference to it. So nothing is used again too early, and nobody has
-to say when.
+or Arrow export that needs the block holds a reference to it. So nothing is used again too early, and no caller
+has to say when.
 """
 
 from cpython.buffer cimport PyBuffer_FillInfo
@@ -59,5 +59,5 @@ def statistics():
 
 
 def _poison(bint on):
-    """For tests: overwrite what comes back, so that whoever still reads it notices."""
+    """For tests: overwrite what comes back, so that code that still reads it notices."""
     pool_poison(on)

@@ -1,6 +1,6 @@
 /* murmur2 as Kafka has it: the hash of a record's key that chooses its partition.
  *
- * Invariant: the answer is that of Kafka's Java client, bit for bit; another one would send the records of a
+ * Invariant: the result is that of Kafka's Java client, bit for bit; another one would send the records of a
  * key to a different partition than every other client does.
  */
 #ifndef OTTLA_MURMUR2_H

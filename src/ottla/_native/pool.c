@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Under AddressSanitizer, the rest of a block behind what was asked for, and all of a block that waits, may not be
+/* Under AddressSanitizer, the rest of a block behind the requested size, and all of a block that waits, may not be
  * touched: blocks are larger than wanted and live on, and would hide a wrong access otherwise. */
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>

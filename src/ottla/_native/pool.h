@@ -22,7 +22,7 @@ void pool_give(void *block, size_t capacity);
 /* How many bytes may wait to be used again; what is beyond is freed at once. */
 void pool_keep_at_most(size_t bytes);
 
-/* For tests: blocks that come back are overwritten, so that whoever still reads them notices. */
+/* For tests: blocks that come back are overwritten, so that code that still reads them notices. */
 void pool_poison(int on);
 
 void pool_statistics(struct pool_statistics *out);

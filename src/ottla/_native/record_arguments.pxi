@@ -1,7 +1,7 @@
 # The arguments of append() as bytes: keys and values, headers as they are on the wire. Part of each module
 # that takes records from callers.
 #
-# Everything that can be wrong with an argument is found here and told by its name, before any lock is taken. What was
+# Everything that can be wrong with an argument is raised here, by its name and before any lock is taken. What was
 # taken is released on every path, and nothing is kept of the arguments once append() returns.
 
 cdef enum:

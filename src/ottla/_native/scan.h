@@ -2,8 +2,8 @@
  *
  * One pass per batch: header, checksum, records, while the batch is in the cache. Nothing is copied; a record is
  * described by pointers into the fetched or decompressed bytes. The scan keeps the rules of a consumer: control
- * batches are not delivered (unless a coordinator asks for them), nor, when reading committed data, the batches of aborted transactions; offsets
- * below the wanted one are cut; a truncated last batch is left out.
+ * batches are not delivered (unless a coordinator reads them), nor, when reading committed data, the batches of aborted
+ * transactions; offsets below the requested one are cut; a truncated last batch is left out.
  *
  * The scan touches no Python object. Where it needs help (more room, decompression, message sets of magic 0 and
  * 1) it returns and is called again. */

@@ -1,7 +1,7 @@
 # cython: language_level=3, freethreading_compatible=True, auto_pickle=False
 """Records without a key stay together: one partition for a run of them, so that batches fill (KIP-480, KIP-794).
 
-Here is when a run ends. Which partition comes next is a `pick`, given from outside. It is compiled because it is asked
+Here is when a run ends. Which partition comes next is a `pick`, given from outside. It is compiled because it is called
 for every record; the partitioners that are made of it are Python (`ottla.client.partitioners`).
 
 Invariants: a run goes on only on a partition that exists, and one without a leader only while none has one. While
@@ -75,7 +75,7 @@ cdef class Sticky:
 
 
 cdef class StickyChoice:
-    """Runs only: keys do not matter here. They do to those who override `choose`."""
+    """Runs only: keys do not matter here. They do to classes that override `choose`."""
 
     def __init__(self, Sticky sticky not None):
         self.sticky = sticky

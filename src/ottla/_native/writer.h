@@ -5,7 +5,7 @@
  * known when the batch is sent, and may change before it is sent again.
  *
  * Invariants: nothing is written beyond the size computed beforehand, and nothing is read beyond the end of a key
- * or value, since it may be the last one of somebody else's buffer. */
+ * or value, since it may be the last one of a caller's buffer. */
 #pragma once
 
 #include "batch.h"

@@ -21,7 +21,7 @@ Pick: TypeAlias = Callable[[Load, int], int]
 
 
 class StickyTopic(StickyChoice, TopicPartitioner):
-    """Runs only: keys do not matter here. They do to those who override `choose`."""
+    """Runs only: keys do not matter here. They do to classes that override `choose`."""
 
     __slots__ = ()
 
