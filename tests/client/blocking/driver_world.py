@@ -514,7 +514,7 @@ def _never() -> bool:
 # Fields that more than one thread touches; the lock that guards them is that of the condition.
 _FIELDS: Final = (
     "_waiting_calls",
-    "_visits",
+    "_calls",
     "_background_runs",
     "_background_sleeps",
     "_has_successor",

@@ -19,14 +19,14 @@ def test_whatever_the_order_of_steps_everybody_is_served(name: str) -> None:
 # Each: what is in the driver, what is planted in its place, where it shows, and how.
 PLANTED: dict[str, tuple[str, str, str, str]] = {
     "later tells nobody": (
-        "self._leave(visits=0)",
-        "self._turn.release()",
+        "self._release_loop(calls=0)",
+        "self._loop_lock.release()",
         "later",
         "nobody runs the loop, and nobody will",
     ),
     "later without protection from Ctrl-C": (
-        "        with _CtrlC():\n            if not self._turn.acquire",
-        "        if True:\n            if not self._turn.acquire",
+        "        with _CtrlC():\n            if not self._loop_lock.acquire",
+        "        if True:\n            if not self._loop_lock.acquire",
         "ctrl-c in later",
         "nobody runs the loop",
     ),
@@ -57,14 +57,14 @@ PLANTED: dict[str, tuple[str, str, str, str]] = {
     "the turn is free for anybody while the successor wakes up": (
         "                if self._has_successor:\n                    self._has_successor = False\n"
         "                    self._state.notify_all()\n                else:\n"
-        "                    self._turn.release()",
+        "                    self._loop_lock.release()",
         "                self._has_successor = False\n                self._state.notify_all()\n"
-        "                self._turn.release()",
+        "                self._loop_lock.release()",
         "caller and reader",
         "two threads run the loop",
     ),
     "the background thread runs the loop without its turn": (
-        "if self._turn.acquire(blocking=False):\n                        self._background_runs",
+        "if self._loop_lock.acquire(blocking=False):\n                        self._background_runs",
         "if True:\n                        self._background_runs",
         "call",
         "two threads run the loop",

@@ -2,12 +2,12 @@
 
 A loop in a thread of its own would make every call wait for two threads to be woken, and beside a thread that
 computes, each of these wakings takes an interval of the interpreter's lock (5 ms). So the calling thread runs the
-loop: a call that blocks runs it until its result is there, an append that has something to send runs it once round.
+loop: a call that blocks runs it until its result is there, an append that has something to send runs one iteration.
 What is left, when no thread has called for `GRACE` seconds, is run by a background thread.
 
-Invariants: at most one thread runs the loop at any time, the one that holds `_turn`; whenever no thread holds it, the
-background thread begins within GRACE, so every release of `_turn` notifies it if it waits for that; and Ctrl-C ends
-the call it interrupts, never the middle of a callback.
+Invariants: at most one thread runs the loop at any time, the one that holds `_loop_lock`; whenever no thread holds
+it, the background thread begins within GRACE, so every release of `_loop_lock` notifies it if it waits for that; and
+Ctrl-C ends the call it interrupts, never the middle of a callback.
 
 What a callback raises to end the program (SystemExit, KeyboardInterrupt) ends the call that runs the loop. In the
 background thread it would end nothing: it is logged, and the next call of any thread raises it.
@@ -52,17 +52,18 @@ class Driver:
 
     def __init__(self, name: str) -> None:
         # Not uvloop: whenever it is run in the main thread it makes a socket pair for signals, which costs more than
-        # a whole round of asyncio's own loop, and large reads and writes take the same time in both.
+        # a whole iteration of asyncio's own loop, and large reads and writes take the same time in both.
         self.loop = asyncio.new_event_loop()
-        self._turn = threading.Lock()
+        self._loop_lock = threading.Lock()
         # Guards the fields below; never held while the loop runs.
         self._state = threading.Condition(threading.Lock())
         # Calls that wait for a result while another thread runs the loop.
         self._waiting_calls = 0
-        self._visits = 0
+        # Calls so far: the background thread sees by it that none came meanwhile.
+        self._calls = 0
         self._background_runs = False
         self._background_sleeps = False
-        # A calling thread waits for the background thread to leave, and takes its turn over.
+        # A calling thread waits for the background thread to leave, and takes the loop lock over from it.
         self._has_successor = False
         self._ended = False
         self._forked = False
@@ -77,22 +78,22 @@ class Driver:
 
     def call(self, work: Coroutine[Any, Any, _T], *, is_last: bool = False) -> _T:
         """The result of a coroutine; Ctrl-C cancels it."""
-        # Around everything: a KeyboardInterrupt between taking a lock and noting that would leave it taken forever.
+        # Around everything: a KeyboardInterrupt right behind taking a lock would leave it taken forever.
         with _CtrlC() as ctrl_c:
             try:
                 self.check()
                 if self._exit is not None and not is_last:
                     self._raise_exit()
-                own_turn = self._take_turn()
+                owns_loop = self._acquire_loop()
             except BaseException:
                 work.close()
                 raise
-            if not own_turn:
+            if not owns_loop:
                 return self._run_by_another(work, ctrl_c)
             try:
                 return self._run(work, ctrl_c)
             finally:
-                self._leave()
+                self._release_loop()
 
     def wait(self, delivery: Delivery, seconds: float | None, clock: Clock) -> None:
         """Returns when a receipt is done or the time is up; the receipt says which."""
@@ -108,15 +109,15 @@ class Driver:
     def post(self, function: Callable[[], object]) -> None:
         """Has a function called on the loop, soon; from any thread, also from inside of the loop."""
         with _CtrlC():
-            if _in_a_loop() or not self._turn.acquire(blocking=False):
+            if _in_a_loop() or not self._loop_lock.acquire(blocking=False):
                 self.check()
                 self._call_soon(partial(self._serve, function))
                 return
             try:
                 self.check()
-                self._go_round(function)
+                self._run_once(function)
             finally:
-                self._leave()
+                self._release_loop()
             if self._exit is not None:
                 self._raise_exit()
 
@@ -126,7 +127,7 @@ class Driver:
         For a reader that has got something: what is to be fetched behind it need not keep it from its user.
         """
         with _CtrlC():
-            if not self._turn.acquire(blocking=False):
+            if not self._loop_lock.acquire(blocking=False):
                 self.check()
                 self._call_soon(function)
                 return
@@ -135,8 +136,8 @@ class Driver:
                 self.check()
                 self.loop.call_soon(function)
             finally:
-                # No visit: a reader that comes often would keep the background thread from what it leaves here.
-                self._leave(visits=0)
+                # Not counted: a reader that comes often would keep the background thread from what it leaves here.
+                self._release_loop(calls=0)
 
     def soon(self, function: Callable[[], object]) -> None:
         """Has a function called on the loop, for a finalizer: it may run anywhere, so this takes no lock.
@@ -185,19 +186,19 @@ class Driver:
 
     # Which thread runs the loop
 
-    def _take_turn(self) -> bool:
+    def _acquire_loop(self) -> bool:
         """Whether the caller is to run the loop; if not, another call runs it, for as long as that takes."""
         if _in_a_loop():
             self._check_outside()
             # A thread has one running loop only: this one is a coroutine's that blocks, wrongly but not our business.
             return False
         with self._state:
-            if self._turn.acquire(blocking=False):
+            if self._loop_lock.acquire(blocking=False):
                 return True
             if not self._background_runs:
                 return False
             self._background_runs = False
-            self._visits += 1
+            self._calls += 1
             self._has_successor = True
             self.loop.call_soon_threadsafe(self.loop.stop)
             # The background thread leaves within a callback's time, and leaves the lock taken: a free one could be
@@ -207,21 +208,21 @@ class Driver:
                 self._state.wait()
         return True
 
-    def _leave(self, visits: int = 1) -> None:
+    def _release_loop(self, calls: int = 1) -> None:
         with self._state:
-            self._visits += visits
-            self._turn.release()
-            # Not at each visit: while one follows the other, the background thread need not know.
+            self._calls += calls
+            self._loop_lock.release()
+            # Not after each call: while one follows the other, the background thread need not wake up.
             if self._background_sleeps or self._waiting_calls:
                 self._state.notify_all()
 
     def _background(self) -> None:
         """Runs the loop while no calling thread does, and ends it."""
-        while self._wait_for_need():
+        while self._wait_until_needed():
             try:
                 self._run_in_background()
             except BaseException:
-                # The loop's own, as nothing that a callback raises comes here: calls must find the turn all the same.
+                # The loop's own, as nothing that a callback raises comes here: the lock must be freed all the same.
                 _logger.exception("the client's loop failed")
             with self._state:
                 self._background_runs = False
@@ -229,9 +230,9 @@ class Driver:
                     self._has_successor = False
                     self._state.notify_all()
                 else:
-                    self._turn.release()
+                    self._loop_lock.release()
         # Here, because a coroutine may be what closes, and in its thread no other loop can run.
-        with self._turn:
+        with self._loop_lock:
             self._finish()
 
     def _run_in_background(self) -> None:
@@ -244,12 +245,12 @@ class Driver:
             with self._state:
                 self._exit = self._exit or error
 
-    def _wait_for_need(self) -> bool:
+    def _wait_until_needed(self) -> bool:
         """Until the loop is free and no thread has called for GRACE, or a call waits for it; False at the end."""
         with self._state:
             while not self.is_over:
                 if self._is_quiet():
-                    if self._turn.acquire(blocking=False):
+                    if self._loop_lock.acquire(blocking=False):
                         self._background_runs = True
                         return True
                     self._background_sleeps = True
@@ -259,10 +260,10 @@ class Driver:
 
     def _is_quiet(self) -> bool:
         """Waits for GRACE; whether no thread has called meanwhile. At once if a call waits for the loop to be run."""
-        visits = self._visits
+        calls = self._calls
         if not self._waiting_calls:
             self._state.wait(GRACE)
-        return not self.is_over and (self._visits == visits or self._waiting_calls > 0)
+        return not self.is_over and (self._calls == calls or self._waiting_calls > 0)
 
     # Running it
 
@@ -295,7 +296,7 @@ class Driver:
         return self._outcome(task)
 
     async def _stopping(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Ends the loop's round with the work; a callback of its task would take another one."""
+        """Stops the loop in the iteration that ends the work; a callback of its task would take another one."""
         try:
             return await work
         finally:
@@ -312,8 +313,8 @@ class Driver:
                 raise ClientClosedError("the client has been closed meanwhile") from None
             raise
 
-    def _go_round(self, function: Callable[[], object]) -> None:
-        """Calls it as the loop would, then has the loop go round once.
+    def _run_once(self, function: Callable[[], object]) -> None:
+        """Calls it as the loop would, then runs one iteration of the loop.
 
         So what the function has to send goes out first, and what has come in is looked at behind that.
         """
@@ -363,8 +364,7 @@ class Driver:
 
     def _finish(self) -> None:
         """What is left on the loop ends, whatever it raises."""
-        # Once round first: what was handed over last becomes a task by that, and a stop that is still to come is
-        # spent.
+        # One iteration first: it makes a task of what was handed over last, and takes a stop that is still to come.
         self.loop.call_soon(self.loop.stop)
         self._run_in_background()
         ending = self.loop.create_task(self._stopping(_end_all(self.loop)))
@@ -376,12 +376,12 @@ class Driver:
         """This process is a copy: the loop's files are shared with the original and must not be touched."""
         self._forked = self.is_over = True
         # The threads that held these are in the other process.
-        self._turn = threading.Lock()
+        self._loop_lock = threading.Lock()
         self._state = threading.Condition(threading.Lock())
 
 
 class _CtrlC:
-    """Inside, Ctrl-C is noted, and ends what is waited for between two callbacks; at the end it is raised.
+    """Inside, Ctrl-C raises nothing: it ends what is waited for, between two callbacks, and is raised at the end.
 
     Only where it would be: in the main thread, with Python's own handler.
     """
@@ -449,7 +449,7 @@ async def _end_all(loop: asyncio.AbstractEventLoop) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    # Threads that wait for tasks which were done before hear of that in the next round.
+    # Threads that wait for tasks which were done before learn of that in the next iteration.
     await asyncio.sleep(0)
     await loop.shutdown_default_executor()
     await loop.shutdown_asyncgens()

@@ -1,6 +1,6 @@
 """A forked child has its parent's client in memory, but neither its threads nor a right to its connections.
 
-What must know registers with `on_fork`; no call looks for a fork, so that it costs nothing.
+Clients and consumers register with `on_fork`; no call looks for a fork, so that it costs nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ottla.errors import ForkedError
 
 
 class Forkable(Protocol):
-    """What has to know that it is a copy now."""
+    """A client or a consumer: what a forked child has a copy of."""
 
     def forked(self) -> None:
         """Called in the child, before any of its own code runs."""
