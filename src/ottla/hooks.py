@@ -227,7 +227,7 @@ class Hooks:
 
 
 def overrides(each: object, base: type, name: str) -> bool:
-    """Whether `each` has a method of this name other than the one that `base` has for those who want none."""
+    """Whether `each` has a method of this name other than the one that `base` has for classes without it."""
     own = getattr(type(each), name, getattr(each, name, None))
     return own is not None and own is not getattr(base, name, None)
 

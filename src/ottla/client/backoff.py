@@ -1,6 +1,6 @@
 """How long to wait before trying again: doubled with every attempt, with jitter (KIP-580, KIP-144).
 
-Who counts the attempts, and what is tried, is the caller's. Kafka's numbers: twice as long each time, and 20 %
+The caller tries, and counts its attempts. Kafka's numbers: twice as long each time, and 20 %
 more or less, so that clients that failed together do not come back together.
 """
 
@@ -16,7 +16,7 @@ _MOST_DOUBLINGS: Final = 62
 
 
 class Backoff:
-    """Delays in the unit of `first` and `most`; without state, so one serves many who try."""
+    """Delays in the unit of `first` and `most`; without state, so one serves many callers."""
 
     __slots__ = ("_first", "_most", "_random")
 

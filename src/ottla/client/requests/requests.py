@@ -381,10 +381,10 @@ def _check(request: Message) -> None:
         raise TypeError(f"{type(request).__name__} is no request: ottla.wire.messages has them all")
 
 
-def _timed_out(api: str, deadline: Deadline, last: KafkaError | None, who: str = "") -> ApiTimeoutError:
+def _timed_out(api: str, deadline: Deadline, last: KafkaError | None, by: str = "") -> ApiTimeoutError:
     said = "" if last is None else f"; the last error was: {last}"
     error = ApiTimeoutError(
-        f"{api} was not answered{who} within {deadline.seconds:g} s (timeout, default_api_timeout_ms){said}"
+        f"{api} was not answered{by} within {deadline.seconds:g} s (timeout, default_api_timeout_ms){said}"
     )
     error.__cause__ = last
     return error
