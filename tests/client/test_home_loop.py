@@ -42,7 +42,7 @@ CONSUMER: dict[str, Use] = {
     "__aiter__": lambda consumer: anext(aiter(consumer)),
     "poll": lambda consumer: consumer.poll(),
     "batches": lambda consumer: anext(consumer.batches()),
-    "more": lambda consumer: consumer.more(None),
+    "wait_for_data": lambda consumer: consumer.wait_for_data(None),
     "position": lambda consumer: consumer.position(ORDERS),
     "begin": lambda consumer: consumer.begin(),
     "pause": lambda consumer: consumer.pause(),
@@ -80,13 +80,13 @@ ADMIN: dict[str, Use] = {
 # They look at what is there, and neither wait nor change anything; or are called where there is no loop at all.
 ANYWHERE: dict[type, set[str]] = {
     ottla.AsyncClient: {"forked"},
-    ottla.AsyncConsumer: {"assignment", "paused", "lag", "known_position", "now", "most"},
+    ottla.AsyncConsumer: {"assignment", "paused", "lag", "known_position", "now", "poll_limit"},
     AsyncAdmin: set(),
 }
 # For the client's own loop: its tasks and its end call them.
 INSIDE: dict[type, set[str]] = {
     ottla.AsyncClient: set(),
-    ottla.AsyncConsumer: {"end", "leave"},
+    ottla.AsyncConsumer: {"end", "close_soon"},
     AsyncAdmin: set(),
 }
 SPECIAL = ("__aenter__", "__aexit__", "__aiter__")

@@ -15,7 +15,7 @@ from ottla.client.consume.cursor import (
     NoWholeBatch,
     ReplicaPreferred,
     State,
-    look_over,
+    readiness,
 )
 from ottla.client.consume.fetch_session import FetchPosition
 from ottla.client.consume.partition_records import BatchHeaders, PartitionRecords
@@ -41,7 +41,7 @@ def fetch(it: Cursor) -> int:
 
 
 def is_ready(it: Cursor, now: float = 0.0) -> bool:
-    return look_over([it], it.fetch_node(now), now).ready == [it]
+    return readiness([it], it.fetch_node(now), now).ready == [it]
 
 
 def state(it: Cursor) -> State:
@@ -189,18 +189,18 @@ def test_one_look_says_who_is_ready_who_belongs_elsewhere_and_when_to_look_again
     preferring.prefer(1, until=3.0)
     expired.prefer(1, until=2.0)
     expired.leader = 2
-    look = look_over([ready, paused, backing_off, preferring, expired], 1, 2.0)
+    look = readiness([ready, paused, backing_off, preferring, expired], 1, 2.0)
     assert look == ([ready, preferring], [expired], 3.0)
     assert expired.fetch_node(2.0) == 2
-    assert look_over([ready, backing_off], 1, 2.0).next_at == 5.0
-    assert look_over([ready, paused], 1, 2.0).next_at is None
+    assert readiness([ready, backing_off], 1, 2.0).next_at == 5.0
+    assert readiness([ready, paused], 1, 2.0).next_at is None
 
 
 def test_a_preference_for_the_leader_itself_ends_without_a_time_to_look_again() -> None:
     it = cursor()
     it.paused = True
     it.prefer(1, until=2.0)
-    assert look_over([it], 1, 2.0) == ([], [], None)
+    assert readiness([it], 1, 2.0) == ([], [], None)
 
 
 def test_a_request_names_the_last_epoch_to_a_leader_that_is_known_and_to_no_other() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.client.consume.fetch_queue import Failure, FetchQueue, Move
+from ottla.client.consume.fetch_queue import Failure, FetchQueue, PositionReset
 from ottla.client.topic_partition import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)
@@ -17,7 +17,7 @@ def test_things_come_out_in_order_and_their_callback_is_called_once() -> None:
     queue, taken = FetchQueue(), []
     first, second = (
         Failure(ValueError(), on_taken=lambda: taken.append("first")),
-        Move(ORDERS, 5, generation=0),
+        PositionReset(ORDERS, 5, generation=0),
     )
     queue.put(first, second)
     assert len(queue) == 2
@@ -33,10 +33,10 @@ def test_a_waiter_is_set_when_there_is_something_again_and_at_the_end() -> None:
         queue, loop = FetchQueue(), asyncio.get_running_loop()
         first, second = loop.create_future(), loop.create_future()
         queue.waiters.append(first)
-        queue.put(Move(ORDERS, 5, generation=0))
+        queue.put(PositionReset(ORDERS, 5, generation=0))
         assert first.result()
         queue.waiters[:] = [second]
-        queue.put(Move(ORDERS, 6, generation=0))
+        queue.put(PositionReset(ORDERS, 6, generation=0))
         assert not second.done(), "there was something all the time"
         queue.complete(True)
         assert second.result()

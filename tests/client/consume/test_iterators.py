@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow
 import pytest
 
-from ottla.client.consume.iterators import BatchReader, Lasting, batch_schema
+from ottla.client.consume.iterators import BatchReader, RestartingIterator, batch_schema
 from ottla.errors import CorruptBatchError
 from ottla.wire.records import decode_fetch, to_arrow
 from tests.client.worlds import Body, World
@@ -114,7 +114,7 @@ class Numbers:
 
 def test_goes_on_after_errors_and_cancelled_waits_and_ends_at_the_end() -> None:
     async def body() -> None:
-        numbers = Lasting(Numbers(1, ValueError("no number"), 2, None, 3).each)
+        numbers = RestartingIterator(Numbers(1, ValueError("no number"), 2, None, 3).each)
         assert await anext(numbers) == 1
         with pytest.raises(ValueError, match="no number"):
             await anext(numbers)
@@ -133,7 +133,7 @@ def test_goes_on_after_errors_and_cancelled_waits_and_ends_at_the_end() -> None:
 def test_closing_closes_the_generator() -> None:
     async def body() -> None:
         source = Numbers(1, 2)
-        async with aclosing(Lasting(source.each)) as numbers:
+        async with aclosing(RestartingIterator(source.each)) as numbers:
             assert await anext(numbers) == 1
         assert source.closed == 1
 

@@ -153,7 +153,7 @@ def test_who_gives_up_waiting_for_a_position_leaves_nothing_behind(run: Run) -> 
             for _ in range(5):
                 with pytest.raises(ApiTimeoutError):
                     await consumer.position(TopicPartition("orders", 7), timeout=0.01)
-            assert not consumer._session._watchers
+            assert not consumer._session._offset_waiters
 
     run(body)
 

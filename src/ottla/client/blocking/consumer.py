@@ -50,7 +50,7 @@ class Consumer:
                 else:
                     reader.exhausted(records)
             except DeserializationError as error:
-                self._rescue(error)
+                self._send_to_dead_letters(error)
 
     def batches(self) -> BatchReader:
         """Arrow columns, one batch for each part that was fetched; keys and values are raw.
@@ -65,7 +65,7 @@ class Consumer:
             if driver.is_over:
                 driver.check()
             batch = self._reader.batch()
-            if batch is not None or not driver.call(self._consumer.more(None)):
+            if batch is not None or not driver.call(self._consumer.wait_for_data(None)):
                 return batch
 
     def parts(self, timeout: float | None = None) -> Iterator[tuple[Records, int]]:
@@ -82,7 +82,7 @@ class Consumer:
                 yield part
                 continue
             deadline = None if timeout is None else self._consumer.now() + timeout
-            if not self._more(deadline):
+            if not self._wait_for_data(deadline):
                 if self._reader.is_finished:
                     return
                 raise ApiTimeoutError(f"nothing could be read for {timeout:g} s")
@@ -93,7 +93,7 @@ class Consumer:
         Empty after `timeout` seconds, and at the end.
         """
         check_timeout(timeout)
-        most = self._consumer.most(max_records)
+        most = self._consumer.poll_limit(max_records)
         deadline = None if timeout is None else self._consumer.now() + timeout
         taken: list[Any] = []
         while len(taken) < most:
@@ -105,7 +105,7 @@ class Consumer:
             except DeserializationError as error:
                 if taken:
                     break
-                self._rescue(error)
+                self._send_to_dead_letters(error)
             except KafkaError as error:
                 if not taken:
                     raise
@@ -118,14 +118,14 @@ class Consumer:
         if self._driver.is_over:
             self._driver.check()
         while (records := self._reader.records()) is None:
-            if not self._more(deadline):
+            if not self._wait_for_data(deadline):
                 return None
         return records
 
-    def _more(self, deadline: float | None) -> bool:
-        return self._driver.call(self._consumer.more(deadline))
+    def _wait_for_data(self, deadline: float | None) -> bool:
+        return self._driver.call(self._consumer.wait_for_data(deadline))
 
-    def _rescue(self, error: DeserializationError) -> None:
+    def _send_to_dead_letters(self, error: DeserializationError) -> None:
         if self._consumer.dead_letters is None:
             raise error
         self._consumer.dead_letters.send_blocking(error, self._driver.call)
@@ -176,7 +176,7 @@ class Consumer:
     def __del__(self) -> None:
         # A loop that was left, or read to its `stop`: no user can close it any more, and its connections would stay.
         if not self._consumer.is_closed:
-            self._driver.soon(self._consumer.leave)
+            self._driver.soon(self._consumer.close_soon)
 
     def forked(self) -> None:
         """In a forked child: an iteration that is under way ends with its next step, with a ForkedError."""

@@ -80,9 +80,9 @@ class Assignment:
         """Why metadata should be refreshed soon."""
         reasons: list[str] = []
         for topic in self._relevant(view):
-            reasons += self._see(topic)
+            reasons += self._on_topic(topic)
         for name in [each for each in self._ids if each not in view.topics]:
-            reasons += self._vanished(name)
+            reasons += self._on_topic_missing(name)
         self._session.leaders_changed()
         return reasons
 
@@ -134,17 +134,17 @@ class Assignment:
             if topic.name in chosen or self.subscription.matches(topic.name, topic.internal):
                 yield topic
 
-    def _see(self, topic: TopicView) -> list[str]:
+    def _on_topic(self, topic: TopicView) -> list[str]:
         if topic.error_code == _GONE:
             self._absent[topic.name] = None
-            return self._vanished(topic.name)
+            return self._on_topic_missing(topic.name)
         if topic.error_code:
-            return self._refused(topic)
+            return self._on_topic_error(topic)
         self._gone_since.pop(topic.name, None)
         self._raised.pop(topic.name, None)
         known = self._ids.get(topic.name, ZERO_UUID)
         if known != ZERO_UUID and topic.topic_id not in (known, ZERO_UUID):
-            self._recreated(topic)
+            self._on_topic_recreated(topic)
         self._update(topic)
         return [
             f"{topic.name}-{each.index} has no leader"
@@ -195,7 +195,7 @@ class Assignment:
 
     # A topic that is not, or is another
 
-    def _refused(self, topic: TopicView) -> list[str]:
+    def _on_topic_error(self, topic: TopicView) -> list[str]:
         """An error of the topic itself: a permission that is missing, a name that is none."""
         kind = error_for(topic.error_code)
         if kind is not None and kind.retriable:
@@ -208,7 +208,7 @@ class Assignment:
             self._session.raise_to_reader(error, on_taken=lambda: self._raised.update({topic.name: 0}))
         return []
 
-    def _vanished(self, name: str) -> list[str]:
+    def _on_topic_missing(self, name: str) -> list[str]:
         if name not in self._ids:
             return []
         now = self._clock.monotonic()
@@ -243,11 +243,11 @@ class Assignment:
         self._ids.pop(name, None)
         self._gone_since.pop(name, None)
 
-    def _recreated(self, topic: TopicView) -> None:
+    def _on_topic_recreated(self, topic: TopicView) -> None:
         session = self._session
         resets = self._config.auto_offset_reset != "none"
         if self._stop is not None:
-            self._ended(topic)
+            self._finish_recreated(topic)
             return
         for tp in self._partitions(topic.name):
             cursor = session.cursors[tp]
@@ -263,9 +263,9 @@ class Assignment:
             error = another_topic(tp, old, "it is read from its beginning", 0)
             _logger.warning("%s", error)
             session.raise_to_reader(error, cursor)
-            session.load(cursor, EARLIEST, "the topic was deleted and created again")
+            session.reset_to(cursor, EARLIEST, "the topic was deleted and created again")
 
-    def _ended(self, topic: TopicView) -> None:
+    def _finish_recreated(self, topic: TopicView) -> None:
         """What was to be read up to its end is gone, and nothing in the other topic has to do with that end."""
         for tp in self._partitions(topic.name):
             cursor = self._session.cursors[tp]
@@ -280,8 +280,8 @@ class Assignment:
         return [tp for tp in self._session.cursors if tp.topic == name]
 
 
-class Search:
-    """One wait for all that was named; raises, or warns, when it is certain that something is not there."""
+class TopicSearch:
+    """One wait for all that was subscribed by name; raises, or warns, when something certainly does not exist."""
 
     def __init__(self, assignment: Assignment, now: Callable[[], float]) -> None:
         self._assignment = assignment

@@ -7,8 +7,8 @@
             print(record.offset, record.value)
 
 The blocking consumer has one inside (client/blocking/consumer.py): it reads in its own thread, and runs the loop
-while `more` waits. What is not awaited belongs to the thread that reads; what concerns the loop goes there through
-`wake`.
+while `wait_for_data` waits. What is not awaited belongs to the thread that reads; what concerns the loop goes there
+through `wake`.
 
 Invariant: a consumer that is closed has no worker left, and its brokers know that its fetch sessions are over.
 """
@@ -21,11 +21,11 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
-from ottla.client.consume.assignment import Assignment, Search
+from ottla.client.consume.assignment import Assignment, TopicSearch
 from ottla.client.consume.context import ConsumerContext
 from ottla.client.consume.dead_letters import DeadLetters
 from ottla.client.consume.fetch_queue import Failure, FetchQueue, Wake
-from ottla.client.consume.iterators import AsyncBatchReader, Lasting
+from ottla.client.consume.iterators import AsyncBatchReader, RestartingIterator
 from ottla.client.consume.offset_spec import OffsetSpec, Start, Stop, start_spec, stop_spec
 from ottla.client.consume.reader import Reader
 from ottla.client.consume.session import Session
@@ -87,7 +87,7 @@ class AsyncConsumer:
         begin = _first_start(config, subscription, start, stop)
         self._home = HomeLoop()
         # Of a blocking client, other threads call what is not awaited.
-        self._check_reader = self._home.check if wake is None else _anywhere
+        self._check_reader = self._home.check if wake is None else _no_check
         self.queue = FetchQueue(wake)
         self.dead_letters = on_error if isinstance(on_error, DeadLetters) else None
         self.reader = Reader(
@@ -124,7 +124,7 @@ class AsyncConsumer:
     def __aiter__(self) -> AsyncIterator[Any]:
         """Every record; ends when all partitions have reached their `stop`, and goes on after an error."""
         self._home.check()
-        return Lasting(self._each)
+        return RestartingIterator(self._each)
 
     async def _each(self, ended: Callable[[], None]) -> AsyncGenerator[Any, None]:
         reader = self.reader
@@ -139,7 +139,7 @@ class AsyncConsumer:
                     else:
                         reader.exhausted(records)
                 except DeserializationError as error:
-                    await self._rescue(error)
+                    await self._send_to_dead_letters(error)
         finally:
             ended()
 
@@ -150,7 +150,7 @@ class AsyncConsumer:
         """
         self._home.check()
         check_timeout(timeout)
-        most = self.most(max_records)
+        most = self.poll_limit(max_records)
         taken: list[Any] = []
         deadline = None if timeout is None else self._clock.monotonic() + timeout
         while len(taken) < most:
@@ -162,7 +162,7 @@ class AsyncConsumer:
             except DeserializationError as error:
                 if taken:
                     break
-                await self._rescue(error)
+                await self._send_to_dead_letters(error)
             except KafkaError as error:
                 if not taken:
                     raise
@@ -178,7 +178,7 @@ class AsyncConsumer:
     async def _each_batch(self, ended: Callable[[], None]) -> AsyncGenerator[pyarrow.RecordBatch, None]:
         try:
             self._home.check()
-            while (batch := self.reader.batch()) is not None or await self.more(None):
+            while (batch := self.reader.batch()) is not None or await self.wait_for_data(None):
                 if batch is not None:
                     yield batch
         finally:
@@ -187,11 +187,11 @@ class AsyncConsumer:
     async def _records(self, deadline: float | None) -> Iterator[Any] | None:
         self._home.check()
         while (records := self.reader.records()) is None:
-            if not await self.more(deadline):
+            if not await self.wait_for_data(deadline):
                 return None
         return records
 
-    async def _rescue(self, error: DeserializationError) -> None:
+    async def _send_to_dead_letters(self, error: DeserializationError) -> None:
         if self.dead_letters is None:
             raise error
         await self.dead_letters.send(error)
@@ -199,7 +199,7 @@ class AsyncConsumer:
         if self.reader.is_at(error):
             self.reader.skip(error)
 
-    async def more(self, deadline: float | None) -> bool:
+    async def wait_for_data(self, deadline: float | None) -> bool:
         """Waits until there may be something to read; False at the end, or when the time is up."""
         loop = asyncio.get_running_loop()
         if self.is_closed or self._beginning is None or loop is not self._home.loop:
@@ -239,12 +239,12 @@ class AsyncConsumer:
         if subscription.patterns:
             self._metadata.track_all()
         self._session.start()
-        self._beginning = self._tasks.spawn(self._settle(), "consumer")
+        self._beginning = self._tasks.spawn(self._find_subscribed(), "consumer")
 
-    async def _settle(self) -> None:
+    async def _find_subscribed(self) -> None:
         """Until everything that was named has been seen; the reader raises what is not there."""
         assignment, metadata = self._assignment, self._metadata
-        while (error := await self._what_is_missing()) is not None:
+        while (error := await self._missing_error()) is not None:
             # No second one before the first is taken: a reader that comes late raises it once.
             taken = asyncio.Event()
             self.queue.put(Failure(error, on_taken=taken.set))
@@ -252,9 +252,9 @@ class AsyncConsumer:
         assignment.on_metadata(metadata.view)
         assignment.settle()
 
-    async def _what_is_missing(self) -> KafkaError | None:
+    async def _missing_error(self) -> KafkaError | None:
         assignment = self._assignment
-        search = Search(assignment, self._clock.monotonic)
+        search = TopicSearch(assignment, self._clock.monotonic)
         try:
             await self._metadata.wait(search.look, None, what="the topics to read")
             if assignment.subscription.patterns:
@@ -266,13 +266,13 @@ class AsyncConsumer:
             # A topic that no broker has been able to say anything about may exist all the same.
             is_known = isinstance(missing, TopicPartition) or missing in self._metadata.view.topics
             return (
-                self._not_there(missing) if missing and is_known and not self._metadata.is_failing else error
+                self._not_found(missing) if missing and is_known and not self._metadata.is_failing else error
             )
         except UnknownTopicOrPartitionError as error:
             return error
         return None
 
-    def _not_there(self, missing: TopicPartition | str) -> KafkaError:
+    def _not_found(self, missing: TopicPartition | str) -> KafkaError:
         if isinstance(missing, str) and (topic := self._metadata.view.topics.get(missing)) is not None:
             error = from_code(topic.error_code, topic=missing)
             if error is not None and not isinstance(error, UnknownTopicOrPartitionError):
@@ -306,7 +306,7 @@ class AsyncConsumer:
 
     async def _position(self, partition: TopicPartition) -> int:
         while partition not in self._session.cursors or (position := self.known_position(partition)) is None:
-            await self._session.change()
+            await self._session.wait_for_offset()
             self._check_open()
         return position
 
@@ -343,7 +343,7 @@ class AsyncConsumer:
         """By the clock of deadlines."""
         return self._clock.monotonic()
 
-    def most(self, max_records: int | None) -> int:
+    def poll_limit(self, max_records: int | None) -> int:
         """How many records one poll may give."""
         if max_records is not None and max_records < 1:
             raise ValueError(f"max_records must be at least 1, not {max_records}")
@@ -427,7 +427,7 @@ class AsyncConsumer:
         await self.end()
         self.reader.close()
 
-    def leave(self) -> None:
+    def close_soon(self) -> None:
         """Closes in a task of its own, for a consumer that was let go; on the loop."""
         if not self.is_closed:
             self._tasks.spawn(self.close(), "close a consumer that was left")
@@ -443,7 +443,7 @@ class AsyncConsumer:
         await self.close()
 
 
-def _anywhere() -> None:
+def _no_check() -> None:
     pass
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerContext(ClientContext):
-    """The client's; `lane` numbers the consumers of a client, each with connections of its own."""
+    """What the client gives a consumer; `lane` is its number, and each has connections of its own."""
 
     lane: int = 0
 

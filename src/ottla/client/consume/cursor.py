@@ -1,4 +1,4 @@
-"""Cursor: how far one partition has been fetched, from whom, and whether it may be fetched now.
+"""Cursor: how far one partition has been fetched, from which broker, and whether it may be fetched now.
 
     UNSET      no offset yet, and no lookup for one
     LOADING    an offset is being looked up (offset_lookup.py)
@@ -99,7 +99,7 @@ class Readiness(NamedTuple):
     """When one of the others may be ready, as far as time decides that."""
 
 
-def look_over(cursors: Iterable[Cursor], node_id: int, now: float) -> Readiness:
+def readiness(cursors: Iterable[Cursor], node_id: int, now: float) -> Readiness:
     """One look at every cursor of the source of this broker."""
     ready: list[Cursor] = []
     elsewhere: list[Cursor] = []
@@ -180,7 +180,7 @@ class Cursor:
     def __repr__(self) -> str:
         return f"Cursor({self.tp} {self.state.value} at {self.offset}, leader {self.leader})"
 
-    # Who serves it
+    # The broker that serves it
 
     def fetch_node(self, now: float) -> int:
         """The broker to fetch from: the preferred replica while that holds (KIP-392), else the leader."""
@@ -247,7 +247,7 @@ class Cursor:
             raise ValueError(f"{self.tp}: {offset} is no offset")
         self.offset = self.began_at = offset
         self.last_consumed_epoch = epoch
-        self._free()
+        self._make_usable()
 
     # Fetches
 
@@ -332,7 +332,7 @@ class Cursor:
     def release(self) -> None:
         """The fetch brought nothing."""
         self._expect(State.IN_FLIGHT)
-        self._free()
+        self._make_usable()
 
     def update(self, high_watermark: int, last_stable_offset: int, log_start_offset: int) -> None:
         if high_watermark >= 0:
@@ -357,9 +357,9 @@ class Cursor:
     def begun(self) -> None:
         """The reader has begun the response that holds its data: the next part may be fetched."""
         self._expect(State.BUFFERED)
-        self._free()
+        self._make_usable()
 
-    def _free(self) -> None:
+    def _make_usable(self) -> None:
         reached = self.stop is not None and self.offset >= self.stop
         self.state = State.DONE if reached else State.USABLE
 
@@ -399,7 +399,7 @@ class Cursor:
         if self._retry_as is State.LOADING:
             self.state = State.LOADING
             return True
-        self._free()
+        self._make_usable()
         return False
 
     def finish(self) -> None:

@@ -31,7 +31,7 @@ class DeadLetterProducer(Protocol):
 
 
 class DeadLetters:
-    """Where to, and by whom; without a `producer`, by the client that reads.
+    """The topic and the producer; without a `producer`, the client that reads sends them.
 
     That one passes its serializers by; another one with serializers would serialize the raw bytes once more.
     """

@@ -1,7 +1,7 @@
 """FetchQueue: from the sources, on the loop, to the reader, in any thread.
 
-Sources put in what they fetched, and errors; the reader takes one thing at a time. Everything that crosses, crosses
-here, and per fetched partition, never per record. The loop's side learns that something was taken through `wake`.
+Sources put in what they fetched, and errors; the reader takes one item at a time. All that goes from the loop to the
+reader goes through here, per fetched partition and never per record. `wake` lets the loop learn that one was taken.
 
 Invariant: of every source at most one response lies here that the reader has not begun, so that with the one being
 read a consumer holds no more than 2 x fetch_max_bytes per broker (plus what a single larger batch exceeds that by).
@@ -49,8 +49,8 @@ class Failure:
         return error
 
 
-class Move:
-    """A position that was lost and found elsewhere, behind everything that was read before that."""
+class PositionReset:
+    """A position that was lost, and the offset that reading goes on at, behind what was fetched before."""
 
     __slots__ = ("generation", "on_taken", "position", "tp")
 
@@ -61,7 +61,7 @@ class Move:
         self.on_taken: Callable[[], None] | None = None
 
 
-Item: TypeAlias = PartitionRecords | Failure | Move
+Item: TypeAlias = PartitionRecords | Failure | PositionReset
 
 
 class FetchQueue:
@@ -112,7 +112,7 @@ class FetchQueue:
     # By the reader
 
     def take_nowait(self) -> Item | None:
-        """The next thing, or None. The source of a response that is begun with it goes on."""
+        """The next item, or None. The source of a response that is begun with it fetches again."""
         try:
             item = self.items.popleft()
         except IndexError:

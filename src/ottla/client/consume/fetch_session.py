@@ -9,8 +9,8 @@
 One per source. Pure: it plans requests and follows their responses. Partitions are named by topic id where the
 version has ids (13 and up), by name below; a session has one kind only.
 
-Invariant: `used` is what the broker holds after it has served every request that was planned; if that is in
-doubt (a lost connection, an error code), `reset` begins anew.
+Invariant: `session_partitions` is what the broker holds after it has served every request that was planned; if that
+is in doubt (a lost connection, an error code), `reset` begins anew.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class FetchPlan(NamedTuple):
 class FetchSessionHandler:
     """The state of one session, and of having none."""
 
-    __slots__ = ("_epoch", "_id", "_uses_ids", "used")
+    __slots__ = ("_epoch", "_id", "_uses_ids", "session_partitions")
 
     def __init__(self) -> None:
         self._id = 0
         self._epoch = FULL_EPOCH
         self._uses_ids = False
-        self.used: dict[tuple[str, Uuid, int], FetchPosition] = {}
+        self.session_partitions: dict[tuple[str, Uuid, int], FetchPosition] = {}
 
     def plan(self, positions: Iterable[FetchPosition], *, uses_ids: bool) -> FetchPlan:
         """The next request for exactly these partitions."""
@@ -69,18 +69,18 @@ class FetchSessionHandler:
             self._uses_ids = uses_ids
         now = {each[:3]: each for each in positions}
         if self._epoch == FULL_EPOCH:
-            self.used = now
+            self.session_partitions = now
             return FetchPlan(self._id, FULL_EPOCH, list(now.values()), [])
-        used = self.used
-        changed = [each for key, each in now.items() if used.get(key) != each]
-        forgotten = [key for key in used if key not in now]
-        self.used = now
+        known = self.session_partitions
+        changed = [each for key, each in now.items() if known.get(key) != each]
+        forgotten = [key for key in known if key not in now]
+        self.session_partitions = now
         return FetchPlan(self._id, self._epoch, changed, forgotten)
 
     def succeeded(self, session_id: int) -> None:
         """A response without an error; 0 is a broker that gives no session."""
         if session_id == 0:
-            self._id, self._epoch, self.used = 0, FULL_EPOCH, {}
+            self._id, self._epoch, self.session_partitions = 0, FULL_EPOCH, {}
             return
         self._id = session_id
         self._epoch = 1 if self._epoch == _LARGEST_EPOCH else self._epoch + 1
@@ -94,7 +94,7 @@ class FetchSessionHandler:
     def reset(self) -> None:
         """The next request is a full one, and takes the place of the session that there may be."""
         self._epoch = FULL_EPOCH
-        self.used = {}
+        self.session_partitions = {}
 
     def end(self) -> FetchPlan | None:
         """The last request; None where there is no session to end."""

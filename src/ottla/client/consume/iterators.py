@@ -1,8 +1,8 @@
 """What a program iterates over: records that go on after an error, and Arrow batches.
 
-`Lasting` outlives what ends a generator. A generator is over once something was raised in it: an error, or the
-cancellation of a wait, as by `asyncio.wait_for(anext(records), 1)`. The next `anext` would say that there is nothing
-more, although there is.
+`RestartingIterator` outlives what ends a generator. A generator is over once something was raised in it: an error, or
+the cancellation of a wait, as by `asyncio.wait_for(anext(records), 1)`. The next `anext` would say that there is
+nothing more, although there is.
 
 The readers of batches are what `consume_batches` gives, with a schema that is known before the first row:
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class Lasting(Generic[_T]):
+class RestartingIterator(Generic[_T]):
     """Begins a new generator where the last one has ended, and ends itself only with one that gives nothing."""
 
     # A slot in place of a method: what `async for` calls for each record is the generator's own function, and no
@@ -51,13 +51,13 @@ class Lasting(Generic[_T]):
         myself = weakref.ref(self)
 
         def ended() -> None:
-            if (lasting := myself()) is not None:
-                lasting._renew()
+            if (iterator := myself()) is not None:
+                iterator._renew()
 
         self._generator = self._begin(ended)
         self.__anext__ = self._generator.__anext__
 
-    def __aiter__(self) -> Lasting[_T]:
+    def __aiter__(self) -> RestartingIterator[_T]:
         return self
 
     async def aclose(self) -> None:
@@ -126,7 +126,7 @@ class BatchReader:
         self.close()
 
 
-class AsyncBatchReader(Lasting["pyarrow.RecordBatch"]):
+class AsyncBatchReader(RestartingIterator["pyarrow.RecordBatch"]):
     """An asynchronous iterator of `pyarrow.RecordBatch`."""
 
     __slots__ = ()

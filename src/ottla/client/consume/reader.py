@@ -24,14 +24,13 @@ error that says so. What was fetched for an older generation of a partition, tha
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.consume.deserialized import Deserialized, Intercepted
-from ottla.client.consume.fetch_queue import Failure, FetchQueue, Item, Move
+from ottla.client.consume.fetch_queue import Failure, FetchQueue, Item, PositionReset
 from ottla.client.consume.partition_records import PartitionRecords
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import DeserializationError
@@ -41,8 +40,6 @@ from ottla.wire.records import Records, to_arrow
 
 if TYPE_CHECKING:
     import pyarrow
-
-_logger = logging.getLogger("ottla.client.consume.consumer")
 
 
 class Reader:
@@ -74,13 +71,13 @@ class Reader:
         self._positions: dict[TopicPartition, int] = {}
         self._generations: dict[TopicPartition, int] = {}
         self._paused: dict[TopicPartition, None] = {}
-        self._held: dict[TopicPartition, list[Item]] = {}
-        """What is paused, and the errors behind it."""
+        self._paused_items: dict[TopicPartition, list[Item]] = {}
+        """The parts that are paused, and the errors behind them."""
         self.resumed: deque[Item] = deque()
         """What was paused, and comes before the queue: its waiters do not learn of that."""
         self._current: PartitionRecords | None = None
-        self._behind = 0
-        """Where the records that were decoded of the current part end."""
+        self._decoded_end = 0
+        """The offset behind the records that were decoded of the current part."""
         self.iterator: Iterator[Any] | None = None
         """Over the current part; another one, or none, as soon as what is being iterated must not go on."""
         self.last: Any = None
@@ -93,7 +90,7 @@ class Reader:
 
     def records(self) -> Iterator[Any] | None:
         """The rest of the current part, else those of the next that has any; None: nothing is there now."""
-        while (part := self._current or self._take()) is not None:
+        while (part := self._current or self._next_part()) is not None:
             iterator = self._open(part) if self.iterator is None else self.iterator
             if iterator is not None:
                 return iterator
@@ -108,11 +105,11 @@ class Reader:
         part = self._current
         if part is None:
             return  # the client was closed just now, in another thread
-        self._close()
-        if self._behind < part.end:
+        self._drop_iterator()
+        if self._decoded_end < part.end:
             # A batch follows that cannot be read together with those before it, or not at all. As the first of a
             # fetch it says which.
-            self._refetch(part.tp, self._behind)
+            self._refetch(part.tp, self._decoded_end)
             return
         self._positions[part.tp] = part.end
         self._current = None
@@ -128,7 +125,7 @@ class Reader:
                 raise
         except BaseException:
             # Ctrl-C, for one: what was taken is lost with this call, and comes again with the next.
-            self._settle()
+            self._save_position()
             raise
         else:
             if len(taken) < most:
@@ -147,7 +144,7 @@ class Reader:
 
         Deserializers and interceptors see records, not columns: keys and values are as they were fetched.
         """
-        while (opened := self._open_whole()) is not None:
+        while (opened := self._decode_rest()) is not None:
             records, rows = opened
             batch = to_arrow(records) if rows else None
             self._end_part()
@@ -157,7 +154,7 @@ class Reader:
 
     def part(self) -> tuple[Records, int] | None:
         """As `batch`, but as records, and how many of them lie before the stop; perhaps none."""
-        opened = self._open_whole()
+        opened = self._decode_rest()
         if opened is not None:
             self._end_part()
         return opened
@@ -188,15 +185,15 @@ class Reader:
         return (
             self._queue.is_complete
             and self._current is None
-            and not (self.resumed or self._held)
+            and not (self.resumed or self._paused_items)
             and not self._queue.items
         )
 
     def close(self) -> None:
         """Lets go of everything that was fetched; positions stay."""
-        self._settle()
+        self._save_position()
         self._current = None
-        self._held.clear()
+        self._paused_items.clear()
         self.resumed.clear()
 
     # Positions
@@ -222,14 +219,14 @@ class Reader:
     def pause(self, tp: TopicPartition) -> None:
         self._paused[tp] = None
         if self._current is not None and self._current.tp == tp:
-            self._settle()
-            self._held.setdefault(tp, []).append(self._current)
+            self._save_position()
+            self._paused_items.setdefault(tp, []).append(self._current)
             self._current = None
 
     def resume(self, tp: TopicPartition) -> None:
         self._paused.pop(tp, None)
         # In front: what was resumed earlier and has not been read since is what follows it.
-        self.resumed.extendleft(reversed(self._held.pop(tp, ())))
+        self.resumed.extendleft(reversed(self._paused_items.pop(tp, ())))
 
     @property
     def paused(self) -> list[TopicPartition]:
@@ -237,7 +234,7 @@ class Reader:
 
     # Parts
 
-    def _take(self) -> PartitionRecords | None:
+    def _next_part(self) -> PartitionRecords | None:
         """Makes the next part the current one; raises an error whose turn it is."""
         if self._deferred is not None:
             deferred, self._deferred = self._deferred, None
@@ -246,13 +243,13 @@ class Reader:
             finally:
                 del deferred
         while (item := self._next_item()) is not None:
-            if self._must_wait(item):
+            if self._keep_if_paused(item):
                 continue
             if isinstance(item, PartitionRecords):
                 self._positions[item.tp] = item.position
                 self._current = item
                 return item
-            self._come_to(item)
+            self._apply(item)
         return None
 
     def _next_item(self) -> Item | None:
@@ -273,18 +270,18 @@ class Reader:
             return item
         return None
 
-    def _must_wait(self, item: Item) -> bool:
-        """Parts that are paused, and what follows them: an error is raised where it happened."""
+    def _keep_if_paused(self, item: Item) -> bool:
+        """Keeps parts that are paused, and what follows them: an error is raised where it happened."""
         tp = item.tp
-        if tp not in self._paused or not (isinstance(item, PartitionRecords) or tp in self._held):
+        if tp not in self._paused or not (isinstance(item, PartitionRecords) or tp in self._paused_items):
             return False
-        self._held.setdefault(tp, []).append(item)
+        self._paused_items.setdefault(tp, []).append(item)
         return True
 
-    def _come_to(self, item: Failure | Move) -> None:
+    def _apply(self, item: Failure | PositionReset) -> None:
         if item.tp is not None and item.position is not None:
             self._positions[item.tp] = item.position
-        if isinstance(item, Move):
+        if isinstance(item, PositionReset):
             return
         error = item.take_error()
         try:
@@ -307,11 +304,11 @@ class Reader:
         self.iterator = found
         return found
 
-    def _open_whole(self) -> tuple[Records, int] | None:
-        part = self._current or self._take()
+    def _decode_rest(self) -> tuple[Records, int] | None:
+        part = self._current or self._next_part()
         if part is None:
             return None
-        self._settle()
+        self._save_position()
         records = self._decode(part)
         return records, records.position_of(part.end) if part.end < part.next_offset else len(records)
 
@@ -319,24 +316,24 @@ class Reader:
         records = part.decode(self._positions[part.tp], check_crc=self._check_crcs)
         # Read whole, it leads to its end: nothing may lie between its last batch and the stop.
         is_whole = records.bytes_read == len(part.data)
-        self._behind = part.end if is_whole else records.next_offset
+        self._decoded_end = part.end if is_whole else records.next_offset
         return records
 
-    def _settle(self) -> None:
+    def _save_position(self) -> None:
         """Keeps the position of the current part, whose iterator is given up."""
         part = self._current
         if part is not None and (position := self.position(part.tp)) is not None:
             self._positions[part.tp] = part.position = position
-        self._close()
+        self._drop_iterator()
 
     def _drop(self, tp: TopicPartition) -> None:
-        self._held.pop(tp, None)
+        self._paused_items.pop(tp, None)
         self.resumed = deque(item for item in self.resumed if item.tp != tp)
         if self._current is not None and self._current.tp == tp:
-            self._settle()
+            self._save_position()
             self._current = None
 
-    def _close(self) -> None:
+    def _drop_iterator(self) -> None:
         """Gives up the iterator, not the part."""
         self._skipped = self.skipped
         self.iterator, self._deserialized, self.last = None, None, None

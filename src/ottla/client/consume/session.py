@@ -33,7 +33,7 @@ from ottla.client.consume.cursor import (
     State,
 )
 from ottla.client.consume.errors import Remedy, no_whole_batch, out_of_range, remedy_for, truncated
-from ottla.client.consume.fetch_queue import Failure, FetchQueue, Move
+from ottla.client.consume.fetch_queue import Failure, FetchQueue, PositionReset
 from ottla.client.consume.offset_lookup import Goal, Lookup, OffsetLookups
 from ottla.client.consume.offset_spec import EARLIEST, LATEST, OffsetSpec, reset_spec
 from ottla.client.consume.partition_records import PartitionRecords
@@ -69,8 +69,8 @@ class Session:
         self._sources: dict[int, Source] = {}
         self._routes: dict[TopicPartition, Source] = {}
         self._failing_since: dict[TopicPartition, float] = {}
-        self._watchers: dict[asyncio.Future[None], None] = {}
-        # What the reader holds against a partition outlives its cursor, and is there before it.
+        self._offset_waiters: dict[asyncio.Future[None], None] = {}
+        # What the reader has done to a partition, a seek or a pause, outlives its cursor, and may be there before it.
         self._generations: dict[TopicPartition, int] = {}
         self._paused: dict[TopicPartition, None] = {}
         self._lookups = OffsetLookups(context, self)
@@ -103,7 +103,7 @@ class Session:
             notify()
 
     async def close(self) -> None:
-        self._notify_watchers()
+        self._notify_offset_waiters()
         await self.stop()
         for source in self._sources.values():
             source.end()
@@ -195,20 +195,20 @@ class Session:
             self.spawn(source.run(), f"source {node_id}")
         return source
 
-    async def change(self) -> None:
+    async def wait_for_offset(self) -> None:
         """Until a cursor has got an offset, or all is over."""
-        watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._watchers[watcher] = None
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._offset_waiters[waiter] = None
         try:
-            await watcher
+            await waiter
         finally:
-            self._watchers.pop(watcher, None)
+            self._offset_waiters.pop(waiter, None)
 
-    def _notify_watchers(self) -> None:
-        watchers, self._watchers = self._watchers, {}
-        for watcher in watchers:
-            if not watcher.done():
-                watcher.set_result(None)
+    def _notify_offset_waiters(self) -> None:
+        waiters, self._offset_waiters = self._offset_waiters, {}
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     def leaders_changed(self) -> None:
         """There may be leaders now for what is being looked up."""
@@ -239,11 +239,11 @@ class Session:
             if goal is Goal.RESET:
                 _logger.warning("%s: goes on at %d: %s", cursor.tp, offset, lookup.reason)
                 # Behind what the reader has not read yet: there may never be a record that moves its position.
-                self._queue.put(Move(cursor.tp, offset, generation=cursor.generation))
+                self._queue.put(PositionReset(cursor.tp, offset, generation=cursor.generation))
                 self._notify_reset(cursor, lookup.old, offset, lookup.reason)
             self.route(cursor)
             self.check_complete()
-            self._notify_watchers()
+            self._notify_offset_waiters()
 
     # Positions that are lost
 
@@ -251,13 +251,13 @@ class Session:
         """auto_offset_reset decides; "none" is an error, again and again until the user seeks."""
         spec = reset_spec(self._config, int(self._clock.time() * 1000))
         if spec is not None:
-            self.load(cursor, spec, reason)
+            self.reset_to(cursor, spec, reason)
             return
         # The response does not say what there is, and the error should.
         bounds = (Lookup(EARLIEST, Goal.FIRST), Lookup(LATEST, Goal.LAST, reason, cursor.offset))
         self._lookups.add(cursor, *bounds)
 
-    def load(self, cursor: Cursor, spec: OffsetSpec, reason: str) -> None:
+    def reset_to(self, cursor: Cursor, spec: OffsetSpec, reason: str) -> None:
         """Goes on somewhere else, and notifies the hooks when it is known where."""
         self._unroute(cursor.tp)
         self._lookups.add(cursor, Lookup(spec, Goal.RESET, reason, cursor.offset))
@@ -282,7 +282,7 @@ class Session:
         elif isinstance(problem, NoWholeBatch):
             self.fail(cursor, no_whole_batch(cursor.tp, cursor.offset, problem.size))
         else:
-            self._go_to(cursor, problem.replica)
+            self._prefer_replica(cursor, problem.replica)
 
     def refused(self, cursor: Cursor, error: KafkaError) -> None:
         """The leader refuses it with an error."""
@@ -311,7 +311,7 @@ class Session:
         self.raise_to_reader(error, cursor, position=new)
         self.route(cursor)
 
-    def _go_to(self, cursor: Cursor, replica: int) -> None:
+    def _prefer_replica(self, cursor: Cursor, replica: int) -> None:
         """KIP-392: the leader knows a replica that is nearer."""
         now = self._clock.monotonic()
         metadata = self._context.metadata

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ottla.client.connections.purposes import Purpose
-from ottla.client.consume.cursor import Cursor, State, look_over
+from ottla.client.consume.cursor import Cursor, State, readiness
 from ottla.client.consume.fetch_queue import Failure
 from ottla.client.consume.fetch_session import FetchSessionHandler, fetch_request
 from ottla.client.consume.partition_records import PartitionRecords, walk_headers
@@ -72,7 +72,7 @@ class Source:
         """An error is in the queue that the reader has not raised: the next one would say the same."""
         self._failing_since: float | None = None
         self._failures = 0
-        self._turn = 0
+        self._rotation = 0
         self._connection: BrokerConnection | None = None
         self._versions: dict[bool, int] = {}
         """Of the connection's Fetch: with topic ids, and without."""
@@ -100,7 +100,7 @@ class Source:
                 self._awake.clear()
                 continue
             now = self._clock.monotonic()
-            ready, elsewhere, next_at = look_over(self.cursors.values(), self.node_id, now)
+            ready, elsewhere, next_at = readiness(self.cursors.values(), self.node_id, now)
             for cursor in elsewhere:
                 self._owner.route(cursor)
             if not ready:
@@ -171,8 +171,8 @@ class Source:
 
     def _request(self, cursors: list[Cursor], version: int, flights: Flights) -> FetchRequest:
         """Puts the cursors in flight: another one first each time, so that each has its turn in a small response."""
-        self._turn += 1
-        start = self._turn % len(cursors)
+        self._rotation += 1
+        start = self._rotation % len(cursors)
         uses_ids, has_epochs = version >= _TOPIC_IDS_SINCE, version >= _LAST_FETCHED_EPOCH_SINCE
         most = self._config.max_partition_fetch_bytes
         positions = []
