@@ -11,10 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from tests.architecture.source import Source, Violation
 
 # A class name that several modules have -> why no other name would do.
-SHARED_NAMES: dict[str, str] = {
-    "Measured": "each exporter's own view of what it measures, with the fields that it exports",
-    "Source": "where a consumer gets its records from, and the source text of a compiled codec",
-}
+SHARED_NAMES: dict[str, str] = {}
 
 _CYTHON_CLASS = re.compile(r"^(?:cdef )?class (\w+)", re.MULTILINE)
 

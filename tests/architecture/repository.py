@@ -30,7 +30,7 @@ def unmirrored_sources(
 ) -> Iterator[Violation]:
     """Modules without tests where a reader would look for them.
 
-    wire/frames.py has tests/wire/test_frames.py, _native/held.pyx has tests/native/test_held.py. A module that is
+    wire/frames.py has tests/wire/test_frames.py, _native/memory.pyx has tests/native/test_memory.py. A module that is
     tested through another has a line in the table, which says where.
     """
     for inside in _modules(package):

@@ -13,6 +13,7 @@ TESTED_THROUGH: dict[str, str] = {
     "broker/log/config.py": "tests/broker/log/test_segment.py",
     "broker/metadata/features.py": "tests/broker/metadata/test_controller_channel.py",
     # The client.
+    "client/context.py": "tests/client/test_core.py",
     "client/admin/async_admin.py": "tests/client/admin/test_topics.py",
     "client/admin/base.py": "tests/client/admin/test_topics.py",
     "client/consume/context.py": "tests/client/consume/test_source.py",
@@ -22,8 +23,6 @@ TESTED_THROUGH: dict[str, str] = {
     "client/metrics/catalog.py": "tests/client/metrics/test_collect.py",
     "client/metrics/snapshot.py": "tests/client/metrics/test_collect.py",
     "client/partitioners/base.py": "tests/client/partitioners/test_default.py",
-    "client/produce/batch.py": "tests/client/produce/test_recbuf.py",
-    "client/produce/recbufs.py": "tests/client/produce/test_producer.py",
     "client/produce/settings.py": "tests/client/produce/test_producer.py",
     "client/requests/attempt.py": "tests/client/requests/test_coordinators.py",
     "client/requests/routing.py": "tests/client/requests/test_requests.py",

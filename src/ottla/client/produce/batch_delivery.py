@@ -36,7 +36,7 @@ class BatchDelivery:
         self._left = 1
         self._callbacks: list[Callable[[BatchDelivery], object]] = []
         self._wait = wait
-        # Made where no loop runs, it is completed by whoever made it.
+        # Made where no loop runs, it is completed by the code that made it.
         self._home = HomeLoop() if asyncio._get_running_loop() is not None else None
 
     def done(self) -> bool:
@@ -77,7 +77,7 @@ class BatchDelivery:
         if not self.done():
             if self._wait is None:
                 raise RuntimeError(
-                    "nobody else runs the loop: await the delivery instead of calling result()"
+                    "no other thread runs the loop: await the delivery instead of calling result()"
                 )
             self._wait(self, timeout)
             if not self.done():

@@ -20,7 +20,7 @@ from ottla.client.produce.completions import Completions
 from ottla.client.produce.producer_id import ProducerIds
 from ottla.client.produce.recbuf import RecBuf
 from ottla.client.produce.settings import ProduceSettings
-from ottla.client.produce.topics import UNKNOWN_TOPIC, TopicProducer, Topics
+from ottla.client.produce.topics import UNKNOWN_TOPIC, ProducerTopics, TopicProducer
 from ottla.client.produce.wakeups import Wakeups
 from ottla.errors import (
     AbortedError,
@@ -47,7 +47,7 @@ class Failures:
         settings: ProduceSettings,
         clock: Clock,
         accumulator: Accumulator,
-        topics: Topics,
+        topics: ProducerTopics,
         wakeups: Wakeups,
         completions: Completions,
         metadata: Metadata,
@@ -112,7 +112,7 @@ class Failures:
         if topic.appender is None:
             if topic.failure is not None:
                 return
-            # The next record for it begins anew, and has it tracked again. In this order: see `Topics.open`.
+            # The next record for it begins anew, and has it tracked again. In this order: see `open` of topics.py.
             topic.failure = error
             self._topics.remove(topic)
             if topic.tracked_at is not None:

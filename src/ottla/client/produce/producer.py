@@ -1,7 +1,7 @@
 """Producer: from `produce()` to the receipt. It puts topics, RecBufs, sinks and the native accumulator together.
 
-Who owns what. The appending side, any thread: `produce`, `Topics.appends`, and everything behind the native locks
-(buffers, records of unknown topics, partitioners). The loop: everything else. The loop is called only when there is
+Who owns what. The appending side, any thread: `produce`, the appends of topics, and everything behind the native
+locks (buffers, records of unknown topics, partitioners). The loop: everything else. It is called only when there is
 something new for it (wakeups.py).
 
 Invariants: a record that `produce` took ends as delivered or failed, whatever happens; records of one partition are
@@ -30,7 +30,7 @@ from ottla.client.produce.producer_id import ProducerIds
 from ottla.client.produce.record_path import NoRoom, RecordPath, RefusingAppends
 from ottla.client.produce.settings import ProduceSettings
 from ottla.client.produce.sink import Sink, SinkContext
-from ottla.client.produce.topics import Append, TopicProducer, Topics
+from ottla.client.produce.topics import Append, ProducerTopics, TopicProducer
 from ottla.client.produce.wakeups import DirtyBuffers, Wakeups
 from ottla.config import ClientConfig
 from ottla.errors import ApiTimeoutError, ClientClosedError, KafkaError, NoSuchPartitionError
@@ -79,7 +79,7 @@ class Producer:
             on_loaded=self._drain_all,
             on_fatal=self.fail_all,
         )
-        self._topics = Topics(self._accumulator, settings, latency, ids, self._new_partitioner)
+        self._topics = ProducerTopics(self._accumulator, settings, latency, ids, self._new_partitioner)
         self._sinks: dict[int, Sink] = {}
         self._wakeups = Wakeups(
             self._clock,

@@ -30,7 +30,7 @@ _AMBIGUOUS: Final = (RequestTimedOutError, NotEnoughReplicasAfterAppendError)
 _VAGUE: Final = (UnknownServerError, UnknownCodeError)
 
 
-class Action(Enum):
+class BatchAction(Enum):
     """What is to be done with a batch."""
 
     COMPLETE = auto()
@@ -60,7 +60,7 @@ def action_after(
     ambiguous: bool,
     appended: bool = False,
     records: int,
-) -> Action:
+) -> BatchAction:
     """`first`: nothing before it is open; `ambiguous`: an earlier attempt may have stored it.
 
     `appended`: the broker names an offset beside the error. It has appended the batch and then, while it waited for
@@ -71,21 +71,21 @@ def action_after(
     OUT_OF_ORDER_SEQUENCE_NUMBER it is different (recbuf.py says why).
     """
     if error is None or isinstance(error, DuplicateSequenceNumberError):
-        return Action.COMPLETE
+        return BatchAction.COMPLETE
     if isinstance(error, _AMBIGUOUS) or (appended and error.retriable):
-        return Action.RETRY_AMBIGUOUS
+        return BatchAction.RETRY_AMBIGUOUS
     if isinstance(error, MessageTooLargeError):
-        return Action.SPLIT if records > 1 and not ambiguous else Action.FAIL
+        return BatchAction.SPLIT if records > 1 and not ambiguous else BatchAction.FAIL
     # Before its base class: "forgotten" is less than "in the wrong order".
     if idempotent and isinstance(error, UnknownProducerIdError):
-        return Action.FAIL_AMBIGUOUS if ambiguous else Action.RETRY_NEW_EPOCH
+        return BatchAction.FAIL_AMBIGUOUS if ambiguous else BatchAction.RETRY_NEW_EPOCH
     if idempotent and isinstance(error, OutOfOrderSequenceNumberError):
-        return Action.RETRY_NOT_STORED if first else Action.RETRY_BEHIND
+        return BatchAction.RETRY_NOT_STORED if first else BatchAction.RETRY_BEHIND
     if idempotent and isinstance(error, InvalidProducerEpochError | InvalidProducerIdMappingError):
-        return Action.FAIL_AMBIGUOUS if ambiguous else Action.RETRY_NEW_ID
+        return BatchAction.FAIL_AMBIGUOUS if ambiguous else BatchAction.RETRY_NEW_ID
     if appended or isinstance(error, _VAGUE):
-        return Action.FAIL_AMBIGUOUS
-    return Action.RETRY if error.retriable else Action.FAIL
+        return BatchAction.FAIL_AMBIGUOUS
+    return BatchAction.RETRY if error.retriable else BatchAction.FAIL
 
 
 def error_in(

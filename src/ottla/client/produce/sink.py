@@ -28,7 +28,7 @@ from ottla.client.produce.batch import ProducerBatch
 from ottla.client.produce.completions import Completions
 from ottla.client.produce.producer_id import ProducerIds
 from ottla.client.produce.recbuf import EpochEnd, RecBuf
-from ottla.client.produce.responses import Action, action_after, error_in
+from ottla.client.produce.responses import BatchAction, action_after, error_in
 from ottla.client.produce.settings import ProduceSettings
 from ottla.client.produce.wakeups import Wakeups
 from ottla.client.tasks import Tasks
@@ -55,9 +55,9 @@ _JITTER: Final = 0.2
 """The share of a back-off by which it may be shorter or longer, so that others end with it (KIP-580 has as much)."""
 
 _EPOCH_ENDS: Final = {
-    Action.RETRY_NOT_STORED: EpochEnd.NOT_STORED,
-    Action.RETRY_NEW_EPOCH: EpochEnd.FORGOTTEN,
-    Action.RETRY_NEW_ID: EpochEnd.FORGOTTEN,
+    BatchAction.RETRY_NOT_STORED: EpochEnd.NOT_STORED,
+    BatchAction.RETRY_NEW_EPOCH: EpochEnd.FORGOTTEN,
+    BatchAction.RETRY_NEW_ID: EpochEnd.FORGOTTEN,
 }
 
 _Sent = tuple[RecBuf, ProducerBatch]
@@ -410,7 +410,7 @@ class Sink:
             appended=response.base_offset >= 0,
             records=batch.encoded.count,
         )
-        if action is Action.COMPLETE:
+        if action is BatchAction.COMPLETE:
             self._delivered(recbuf, batch, -1, response.log_append_time_ms, now)
             return
         if recbuf.request_done(batch):
@@ -418,26 +418,28 @@ class Sink:
             self._adopt_leader_hint(recbuf, error, response, endpoints)
         self._context.wakeups.consider(recbuf)
 
-    def _carry_out(self, action: Action, recbuf: RecBuf, batch: ProducerBatch, error: BrokerError) -> None:
+    def _carry_out(
+        self, action: BatchAction, recbuf: RecBuf, batch: ProducerBatch, error: BrokerError
+    ) -> None:
         _logger.debug("%s-%d: %s after %s", recbuf.topic, recbuf.partition, action.name, error)
-        if action is Action.SPLIT:
+        if action is BatchAction.SPLIT:
             batch.last_error = error
             recbuf.split(batch)
-        elif action in (Action.FAIL, Action.FAIL_AMBIGUOUS):
-            if action is Action.FAIL_AMBIGUOUS:
+        elif action in (BatchAction.FAIL, BatchAction.FAIL_AMBIGUOUS):
+            if action is BatchAction.FAIL_AMBIGUOUS:
                 recbuf.mark_ambiguous(batch)
             self._fail(recbuf, batch, error)
-        elif action is Action.RETRY_BEHIND:
+        elif action is BatchAction.RETRY_BEHIND:
             self._retry(recbuf, batch, error, ambiguous=False, at_once=True)
         else:
-            is_expected = action is Action.RETRY_NOT_STORED and recbuf.has_gap
+            is_expected = action is BatchAction.RETRY_NOT_STORED and recbuf.has_gap
             if action in _EPOCH_ENDS:
                 level = logging.DEBUG if is_expected else logging.WARNING
                 words = "%s-%d begins a new producer epoch after %s"
                 _logger.log(level, words, recbuf.topic, recbuf.partition, error)
-                recbuf.end_epoch(_EPOCH_ENDS[action], new_id=action is Action.RETRY_NEW_ID)
+                recbuf.end_epoch(_EPOCH_ENDS[action], new_id=action is BatchAction.RETRY_NEW_ID)
             # Behind a batch that was given up this is no sign of trouble: nothing is gained by waiting.
-            ambiguous = action is Action.RETRY_AMBIGUOUS
+            ambiguous = action is BatchAction.RETRY_AMBIGUOUS
             self._retry(recbuf, batch, error, ambiguous=ambiguous, at_once=is_expected)
 
     def _retry(

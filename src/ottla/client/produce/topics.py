@@ -214,7 +214,7 @@ class TopicProducer:
             flush.release()
 
 
-class Topics:
+class ProducerTopics:
     """The topics of a producer, by name, and their RecBufs, by buffer."""
 
     def __init__(
