@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 import re
 import socket
@@ -281,3 +282,41 @@ def test_the_buffers_of_a_socket_have_the_sizes_that_were_asked_for() -> None:
         await asyncio.sleep(0)  # the loop closes them behind us
 
     asyncio.run(main())
+
+
+class Accepted(asyncio.Protocol):
+    def __init__(self) -> None:
+        self.transport: asyncio.BaseTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+
+@pytest.mark.parametrize("rounds", range(5))
+def test_a_connection_that_is_accepted_as_the_listener_closes_has_its_protocol_or_is_refused(
+    rounds: int,
+) -> None:
+    """In between asyncio would leave its socket to the garbage collector, with a ResourceWarning."""
+
+    async def main() -> None:
+        accepted: list[Accepted] = []
+
+        def factory() -> Accepted:
+            accepted.append(Accepted())
+            return accepted[-1]
+
+        listener = await SystemRuntime().listen("127.0.0.1", 0, factory)
+        with socket.create_connection((listener.host, listener.port)):
+            for _ in range(rounds):
+                await asyncio.sleep(0)
+            await listener.close()
+            made = [each.transport for each in accepted]
+            assert None not in made
+            for transport in made:
+                assert transport is not None
+                transport.close()
+            await asyncio.sleep(0)
+            assert len(accepted) == len(made)
+
+    asyncio.run(main())
+    gc.collect()

@@ -196,7 +196,7 @@ class Listener(Protocol):
         """The real one, where the caller gave 0."""
 
     async def close(self) -> None:
-        """Accepts no more; the connections that are there stay."""
+        """Accepts no more; the connections that are there stay, and all that were accepted have their protocols."""
 
 
 class Runtime(Protocol):
@@ -264,8 +264,18 @@ class _SystemListener:
         self.port: int = server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        # Not wait_closed(): since Python 3.12 it waits for the connections as well.
-        self._server.close()
+        # asyncio accepts a connection in one round of the loop, makes its transport in the next and calls the protocol
+        # in the third. A server that closes in between leaves the socket to the garbage collector: so it accepts no
+        # more, and is closed when those that were accepted have their transports.
+        loop = asyncio.get_running_loop()
+        for each in self._server.sockets:
+            loop.remove_reader(each.fileno())
+        try:
+            await asyncio.sleep(0)
+        finally:
+            # Not wait_closed(): since Python 3.12 it waits for the connections as well.
+            self._server.close()
+        await asyncio.sleep(0)
 
 
 def _wake(sleeper: asyncio.Future[None]) -> None:
