@@ -130,6 +130,7 @@ class Producer:
             None if threads is None else threads.wait,
         )
         self._idle_timer: Timer | None = None
+        self._forked_error: KafkaError | None = None
         self._is_closed = False
         self._is_ended = False
         metadata.add_listener(self)
@@ -217,6 +218,8 @@ class Producer:
 
     def _unlinger(self, topic: str, number: int) -> None:
         """A caller waits for a record of a partition: if it still gathers, it goes out at once."""
+        if self._forked_error is not None:
+            raise self._forked_error
         recbuf = self._topics.gathering(topic, number)
         if recbuf is not None:
             self._call(partial(self._wakeups.unlinger, recbuf))
@@ -433,6 +436,7 @@ class Producer:
             raise error
 
         self._is_closed = True
+        self._forked_error = error
         self._topics.appends = RefusingAppends(refuse)
         if self._produce_through_path is not None:
             self._produce_through_path = refuse
