@@ -264,9 +264,9 @@ class _SystemListener:
         self.port: int = server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        # asyncio accepts a connection in one round of the loop, makes its transport in the next and calls the protocol
-        # in the third. A server that closes in between leaves the socket to the garbage collector: so it accepts no
-        # more, and is closed when those that were accepted have their transports.
+        # asyncio accepts a connection in one iteration of the loop, makes its transport in the next and calls the
+        # protocol in the third. A server that closes in between leaves the socket to the garbage collector: so it
+        # accepts no more, and is closed when those that were accepted have their transports.
         loop = asyncio.get_running_loop()
         for each in self._server.sockets:
             loop.remove_reader(each.fileno())
