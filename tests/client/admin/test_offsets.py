@@ -72,6 +72,34 @@ def test_offsets_are_listed_by_every_moment(run: Run) -> None:
     run(body)
 
 
+def test_a_mapping_in_place_of_the_partitions_has_the_moment_of_each_as_for_a_consumer(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics={"orders": 2}) as cluster:
+            me = requester(world, cluster)
+            await produce(me, 1, TIME, TIME + 9000)
+            second = TopicPartition("orders", 1)
+            listed = await me.admin.list_offsets({FIRST: Timestamp(TIME + 1), second: "earliest"})
+            assert {key: each.offset for key, each in listed.items()} == {FIRST: 1, second: 0}
+            assert (await me.admin.list_offsets({FIRST: "earliest"}))[FIRST].offset == 0
+
+    run(body)
+
+
+def test_moments_are_given_once(run: Run) -> None:
+    async def body(world: World) -> None:
+        admin = requester(world, "nowhere:9092").admin  # nobody has to be asked for that
+        with pytest.raises(
+            ConfigurationError, match="the mapping of partitions has their moments: leave at="
+        ):
+            await admin.list_offsets({FIRST: "earliest"}, at="max_timestamp")
+        with pytest.raises(ConfigurationError, match="a number is an offset"):
+            await admin.list_offsets({FIRST: TIME})
+        with pytest.raises(TypeError, match="a partition is meant"):
+            await admin.list_offsets({"orders": "earliest"})
+
+    run(body)
+
+
 def test_what_is_no_moment_is_refused_with_what_to_write(run: Run) -> None:
     async def body(world: World) -> None:
         admin = requester(world, "nowhere:9092").admin  # nobody has to be asked for that

@@ -49,7 +49,7 @@ class OffsetsAdmin(AdminBase):
 
     async def list_offsets(
         self,
-        partitions: Partitions,
+        partitions: Partitions | Mapping[TopicPartition, OffsetSpecLike],
         at: OffsetSpecLike | Mapping[TopicPartition, OffsetSpecLike] = "latest",
         *,
         isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
@@ -63,11 +63,19 @@ class OffsetsAdmin(AdminBase):
 
         `at` is "earliest", "latest", "max_timestamp" (the record with the latest time), or a time as `consume` takes
         it, a datetime, a `Timestamp` or "by_duration:PT1H": the first record that is not older. A mapping has one for
-        each partition; those that it lacks give their end. With read_committed, "latest" ends before open
-        transactions.
+        each partition, also in place of the partitions, as `consume` takes it; those that it lacks give their end.
+        With read_committed, "latest" ends before open transactions.
         """
         if isolation not in _ISOLATION:
             raise ValueError(f"isolation={isolation!r}: it is {' or '.join(map(repr, _ISOLATION))}")
+        if isinstance(partitions, Mapping):
+            if at != "latest":
+                raise ConfigurationError(
+                    f"at={at!r}: the mapping of partitions has their moments: leave at= out",
+                    option="at",
+                    value=at,
+                )
+            at = partitions
         deadline = self._deadline(timeout)
         now_ms = int(self._runtime.clock.time() * 1000)
         # Before anything is sent: what cannot be meant is refused without a broker.

@@ -231,7 +231,7 @@ class Admin:
 
     def list_offsets(
         self,
-        partitions: Partitions,
+        partitions: Partitions | Mapping[TopicPartition, OffsetSpecLike],
         at: OffsetSpecLike | Mapping[TopicPartition, OffsetSpecLike] = "latest",
         *,
         isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
@@ -245,8 +245,8 @@ class Admin:
 
         `at` is "earliest", "latest", "max_timestamp" (the record with the latest time), or a time as `consume` takes
         it, a datetime, a `Timestamp` or "by_duration:PT1H": the first record that is not older. A mapping has one for
-        each partition; those that it lacks give their end. With read_committed, "latest" ends before open
-        transactions.
+        each partition, also in place of the partitions, as `consume` takes it; those that it lacks give their end.
+        With read_committed, "latest" ends before open transactions.
         """
         work = self._admin.list_offsets(partitions, at, isolation=isolation, errors=errors, timeout=timeout)
         return self._call(work)

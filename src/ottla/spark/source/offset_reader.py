@@ -182,9 +182,7 @@ class OffsetReader:
         if not at:
             return {}
         moments = {tp: Timestamp(each) if isinstance(each, int) else each for tp, each in at.items()}
-        found = self._client().admin.list_offsets(
-            at, moments, isolation=self._isolation(), timeout=self._left()
-        )
+        found = self._client().admin.list_offsets(moments, isolation=self._isolation(), timeout=self._left())
         return {tp: listed.offset for tp, listed in found.items()}
 
     def _client(self) -> Client:
