@@ -6,6 +6,7 @@ import pytest
 
 from ottla.broker.log.log import LogConfig
 from ottla.errors import BrokerError, InvalidRecordError, MessageTooLargeError, UnknownServerError
+from ottla.wire.batch_header import BATCH_OVERHEAD
 from ottla.wire.batches import PlainRecord, batch_headers, encode_batch
 from ottla.wire.compression import Compression
 from ottla.wire.records import decode_fetch
@@ -161,6 +162,27 @@ def test_a_level_counts_where_the_leader_compresses() -> None:
         for level in (1, 9)
     ]
     assert sizes[0] > sizes[1]
+
+
+# What Apache Kafka 4.3.1 has behind the header of a batch that it compressed anew.
+ZSTD_OF_KAFKA = [
+    ([(0, NOW, b"key", b"a" * 10, [])], "28b52ffd00588c00005826000000066b65791461000100054002010000"),
+    (
+        [(0, NOW, b"k", b"aaa", [("h", None), ("h", b"")]), (1, NOW + 1, b"k", b"bbb", [])],
+        "28b52ffd0058e0000020000000026b066161610402680102680014000202026b0662626200010000",
+    ),
+]
+
+
+@pytest.mark.parametrize("delete_horizon", [None, NOW], ids=["as it is", "built anew"])
+@pytest.mark.parametrize(("records", "packed"), ZSTD_OF_KAFKA)
+def test_zstd_is_framed_as_kafkas_leaders_frame_it_since_sizes_decide_what_a_fetch_returns(
+    records: list[PlainRecord], packed: str, delete_horizon: int | None
+) -> None:
+    data = encode_batch(records, delete_horizon=delete_horizon)
+    data = stored(data, LogConfig(compression_type="zstd"))
+    assert data[BATCH_OVERHEAD:].hex() == packed
+    assert plain(data) == records
 
 
 def test_a_new_codec_and_append_time_together() -> None:

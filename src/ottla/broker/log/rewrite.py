@@ -45,7 +45,7 @@ from ottla.wire.batch_header import (
     pack_max_timestamp,
 )
 from ottla.wire.batches import encode_batch
-from ottla.wire.compression import Compression, compress
+from ottla.wire.compression import Compression, check_level, compress
 from ottla.wire.primitives import Buffer
 from ottla.wire.records import decode_fetch
 
@@ -152,10 +152,13 @@ def _recompressed(inspected: Inspected, codec: int, level: int | None) -> bytear
     # A horizon for deletes stands where the base timestamp does, which a new batch has from its first record. And
     # where the producer claims a time of the log, every record has that one.
     if not inspected.offsets_are_dense or inspected.batch.attributes & (DELETE_HORIZON | APPEND_TIME):
-        return _renumbered(inspected, codec, level)
-    data = bytearray(memoryview(inspected.data)[:BATCH_OVERHEAD])
-    data += compress(codec, inspected.plain, level)
-    attributes = inspected.batch.attributes & _KNOWN_ATTRIBUTES & ~CODEC | codec
+        data = _renumbered(inspected)
+        plain: Buffer = data[BATCH_OVERHEAD:]
+    else:
+        data = bytearray(memoryview(inspected.data)[:BATCH_OVERHEAD])
+        plain = inspected.plain
+    attributes = read_header(data).attributes & _KNOWN_ATTRIBUTES & ~CODEC | codec
+    data[BATCH_OVERHEAD:] = _compressed(plain, codec, level)
     pack_length(data, LENGTH_AT, len(data) - LOG_OVERHEAD)
     pack_attributes(data, ATTRIBUTES_AT, attributes)
     pack_max_timestamp(data, MAX_TIMESTAMP_AT, inspected.max_timestamp)
@@ -163,7 +166,17 @@ def _recompressed(inspected: Inspected, codec: int, level: int | None) -> bytear
     return data
 
 
-def _renumbered(inspected: Inspected, codec: int, level: int | None) -> bytearray:
+def _compressed(plain: Buffer, codec: int, level: int | None) -> Buffer:
+    """Of the size that Kafka's leaders get, on which it depends what fits into the limits of a Fetch."""
+    if codec == Compression.ZSTD:
+        # Imported here, like every codec's library: few clusters need it.
+        from ottla.wire.compression.zstd import compress_as_stream
+
+        return compress_as_stream(plain, check_level(codec, level))
+    return compress(codec, plain, level)
+
+
+def _renumbered(inspected: Inspected) -> bytearray:
     """The records with consecutive offsets: what Kafka makes of them when it writes a batch anew."""
     batch = inspected.batch
     records = decode_fetch(inspected.data, "", 0, control=True, check_crc=False)
@@ -173,8 +186,6 @@ def _renumbered(inspected: Inspected, codec: int, level: int | None) -> bytearra
                 (index, record.timestamp, record.key, record.value, record.headers)
                 for index, record in enumerate(records)
             ],
-            codec=codec,
-            level=level,
             transactional=batch.is_transactional,
             producer_id=batch.producer_id,
             producer_epoch=batch.producer_epoch,

@@ -25,18 +25,35 @@ _idle: Final[dict[int, deque[ZstdCompressor]]] = {}
 
 
 def compress(data: Buffer, level: int) -> bytes:
-    if level > _HIGHEST_KEPT_LEVEL:
-        return ZstdCompressor(level).compress(data, ZstdCompressor.FLUSH_FRAME)
-    idle = _idle.get(level)
-    if idle is None:
-        idle = _idle.setdefault(level, deque(maxlen=_MOST_KEPT))
-    try:
-        compressor = idle.pop()
-    except IndexError:
-        compressor = ZstdCompressor(level)
+    """One frame, which tells the size of its content."""
+    compressor = _take(level)
     frame = compressor.compress(data, ZstdCompressor.FLUSH_FRAME)
-    idle.append(compressor)
+    _give_back(compressor, level)
     return frame
+
+
+def compress_as_stream(data: Buffer, level: int) -> bytes:
+    """One frame as Java's streams write it: of unknown size, and with an empty block at its end."""
+    compressor = _take(level)
+    frame = compressor.compress(data, ZstdCompressor.FLUSH_BLOCK)
+    frame += compressor.flush(ZstdCompressor.FLUSH_FRAME)
+    _give_back(compressor, level)
+    return frame
+
+
+def _take(level: int) -> ZstdCompressor:
+    try:
+        return _idle[level].pop()
+    except (KeyError, IndexError):
+        return ZstdCompressor(level)
+
+
+def _give_back(compressor: ZstdCompressor, level: int) -> None:
+    if level <= _HIGHEST_KEPT_LEVEL:
+        idle = _idle.get(level)
+        if idle is None:
+            idle = _idle.setdefault(level, deque(maxlen=_MOST_KEPT))
+        idle.append(compressor)
 
 
 def decompress(data: Buffer, limit: int) -> bytes:
