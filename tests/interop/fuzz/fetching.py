@@ -9,7 +9,7 @@ from typing import Any
 from ottla.wire import ZERO_UUID, Message, Uuid
 from ottla.wire.messages import FetchRequest
 from tests.interop.comparison.world import World
-from tests.interop.fuzz.drawing import Draw, FuzzStep, step, topic_id
+from tests.interop.fuzz.drawing import PLAIN, Draw, FuzzStep, step, topic_id
 
 _EPOCHS = (-1, 0, 1, 5, -2, -5, 2**31 - 1)
 
@@ -65,6 +65,19 @@ def diverging(draw: Draw) -> FuzzStep:
     wanted = _Wanted([(draw.known_topic(), [part])], settings=_settings(draw))
     wanted.settings["isolation_level"] = draw.one(0, 1)
     return step(f"Fetch diverging: {_words(wanted)}", draw.one(12, 13, 18), wanted.build())
+
+
+def crowded(draw: Draw) -> FuzzStep:
+    """Two partitions, of which one has no room for its first batch."""
+    parts = [
+        FetchRequest.FetchPartition(
+            partition=index, fetch_offset=draw.randint(0, 2), partition_max_bytes=draw.one(1 << 20, 1, 60, 80)
+        )
+        for index in (0, 1)
+    ]
+    wanted = _Wanted([(PLAIN, parts)], settings=_settings(draw))
+    wanted.settings |= {"isolation_level": draw.one(0, 1), "max_bytes": draw.one(1 << 20, 200)}
+    return step(f"Fetch crowded: {_words(wanted)}", draw.version("Fetch"), wanted.build())
 
 
 def session(draw: Draw) -> FuzzStep:

@@ -41,6 +41,19 @@ def write(draw: Draw) -> FuzzStep:
     return step(f"Produce of the new producer epoch {epoch} sequence {sequence}", 9, build, waits=True)
 
 
+def without_epoch(draw: Draw) -> list[FuzzStep]:
+    """A producer without an epoch is remembered, and may go on with any sequence, also in its first epoch."""
+
+    def write_in(epoch: int, sequence: int) -> FuzzStep:
+        batch = encode_batch(
+            [(0, FUTURE, b"k", b"v", [])], producer_id=5_000_005, producer_epoch=epoch, base_sequence=sequence
+        )
+        words = f"Produce of producer 5000005 epoch {epoch} sequence {sequence}"
+        return step(words, 9, lambda world: _produce(world, batch))
+
+    return [write_in(-1, draw.one(0, 5)), write_in(draw.one(-1, 0), draw.one(0, 3, 9)), _describe_first()]
+
+
 def describe(draw: Draw) -> FuzzStep:
     topics = [
         DescribeProducersRequest.TopicRequest(
@@ -72,13 +85,20 @@ def expire(draw: Draw) -> list[FuzzStep]:
             for each in partition.active_producers
         ]
 
-    request = DescribeProducersRequest(
-        topics=[DescribeProducersRequest.TopicRequest(name=PLAIN, partition_indexes=[0])]
-    )
     forgotten = FuzzStep(
-        f"DescribeProducers until {producer} is forgotten", 0, lambda _world: request, until=is_forgotten
+        f"DescribeProducers until {producer} is forgotten", 0, _first_partition, until=is_forgotten
     )
     return [write_at(0, TIME), forgotten, write_at(draw.one(7, 0, 5), FUTURE)]
+
+
+def _describe_first() -> FuzzStep:
+    return step(f"DescribeProducers {PLAIN}/0", 0, _first_partition)
+
+
+def _first_partition(_world: World) -> Message:
+    return DescribeProducersRequest(
+        topics=[DescribeProducersRequest.TopicRequest(name=PLAIN, partition_indexes=[0])]
+    )
 
 
 def _produce(world: World, batch: bytes) -> Message:
