@@ -99,6 +99,13 @@ def test_a_claim_to_append_time_is_taken_out() -> None:
     assert (header.attributes, header.max_timestamp) == (0, NOW)
 
 
+def test_a_claimed_append_time_below_all_counts_as_none() -> None:
+    for codec in (Compression.NONE, Compression.GZIP):
+        data = stored(encode_batch(RECORDS[:2], append_time=-5, codec=codec), LogConfig())
+        (header,) = batch_headers(data)
+        assert (header.attributes, header.max_timestamp) == (codec, -1)
+
+
 @pytest.mark.parametrize("target", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("codec", list(Compression), ids=lambda codec: codec.name.lower())
 def test_a_topic_has_its_own_codec(codec: Compression, target: str) -> None:

@@ -125,7 +125,7 @@ def _flagged(draw: Draw, topic: str, partition: int) -> tuple[str, bytes | None]
     return draw.one(
         ("a control batch", encode_batch(records, control=True)),
         ("a transactional batch without a producer", encode_batch(records, transactional=True)),
-        ("append time", encode_batch(records, append_time=draw.one(TIME, -1))),
+        ("append time", encode_batch(records, append_time=draw.one(TIME, -1, -5))),
         ("no timestamps", encode_batch(records, append_time=-1)),
         ("a delete horizon", encode_batch(records, delete_horizon=TIME)),
         ("a gap at the end", encode_batch(records, last_offset=9)),

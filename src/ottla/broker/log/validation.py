@@ -109,7 +109,7 @@ def inspect_batch(
         raise InvalidRecordError(f"{error} in topic partition {partition}") from None
     faults = [fault for fault in faults if not _is_time_in_range(fault, batch, config, now_ms)]
     if batch.has_append_time:
-        max_timestamp = batch.max_timestamp
+        max_timestamp = max(batch.max_timestamp, NO_TIMESTAMP)
         faults = _append_time_faults(batch, faults, config, now_ms)
     if faults:
         _refuse(data, batch, faults, config, now_ms, partition)
