@@ -31,7 +31,7 @@ from ottla.client.blocking.forks import forked_error
 from ottla.errors import ClientClosedError
 
 if TYPE_CHECKING:
-    from ottla.runtime import Clock
+    from ottla.runtime import Clock, Timer
     from ottla.wire.records import Delivery
 
 # Those of the module `signal` are these with enums around, which cost several times what they do.
@@ -97,7 +97,18 @@ class Driver:
 
     def wait(self, delivery: Delivery, seconds: float | None, clock: Clock) -> None:
         """Returns when a receipt is done or the time is up; the receipt says which."""
-        self.call(_done(delivery, seconds, clock))
+        # As `call`, without a coroutine: that of a receipt would be a future, a task and two iterations of the loop.
+        with _CtrlC() as ctrl_c:
+            self.check()
+            if self._exit is not None:
+                self._raise_exit()
+            if not self._acquire_loop():
+                self._run_by_another(_done(delivery, seconds, clock), ctrl_c)
+                return
+            try:
+                self._run_until_done(delivery, seconds, clock, ctrl_c)
+            finally:
+                self._release_loop()
 
     def finish(self, work: Coroutine[Any, Any, object]) -> None:
         """The last call, and then the end: both happen, also if a callback has raised before."""
@@ -295,6 +306,24 @@ class Driver:
             raise raised
         return self._outcome(task)
 
+    def _run_until_done(
+        self, delivery: Delivery, seconds: float | None, clock: Clock, ctrl_c: _CtrlC
+    ) -> None:
+        if self._ended:
+            raise ClientClosedError("the client is closed")
+        wait = _ReceiptWait(self.loop, delivery)
+        if seconds is not None:
+            # On the loop, as a clock has no timers elsewhere.
+            self.loop.call_soon(wait.end_after, seconds, clock)
+        ctrl_c.ends(self.loop.stop, self.loop)
+        try:
+            while not (wait.is_over or self._ended or ctrl_c.has_come):
+                self.loop.run_forever()
+        finally:
+            wait.close()
+        if self._ended and not delivery.done():
+            raise ClientClosedError("the client has been closed meanwhile")
+
     async def _stopping(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Stops the loop in the iteration that ends the work; a callback of its task would take another one."""
         try:
@@ -421,6 +450,35 @@ class _CtrlC:
         self.has_come = True
         if self._end is not None and self._loop is not None:
             self._loop.call_soon_threadsafe(self._end)
+
+
+class _ReceiptWait:
+    """Ends the run of the loop when a receipt is done, or the time is up."""
+
+    __slots__ = ("_loop", "_timer", "is_over")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, delivery: Delivery) -> None:
+        self._loop = loop
+        self._timer: Timer | None = None
+        # Only the loop completes receipts, and it does not run now.
+        self.is_over = delivery.done()
+        if not self.is_over:
+            delivery.add_done_callback(self._end)
+
+    def end_after(self, seconds: float, clock: Clock) -> None:
+        if not self.is_over:
+            self._timer = clock.call_later(max(0.0, seconds), self._end)
+
+    def _end(self, *_: Delivery) -> None:
+        # A receipt that is done after the wait has nothing to stop.
+        if not self.is_over:
+            self.is_over = True
+            self._loop.stop()
+
+    def close(self) -> None:
+        self.is_over = True
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 def _in_a_loop() -> bool:
