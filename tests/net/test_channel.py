@@ -13,7 +13,7 @@ from ottla.errors import ConnectionLostError, DecodeError, EncodeError, KafkaErr
 from ottla.net.channel import Channel, PendingRequest
 from ottla.net.connection import Connection
 from ottla.runtime import Listener, MovableClock, Runtime, SystemRuntime
-from ottla.wire import decode_request, encode_response
+from ottla.wire import Message, decode_request, encode_response
 from ottla.wire.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -266,7 +266,7 @@ def test_what_is_submitted_is_sent_before_the_call_returns(world: World[None]) -
         pending_requests = [channel.send(heartbeat(number), 4) for number in range(3)]
         assert list(channel.pending) == pending_requests
         for number, pending in enumerate(pending_requests):
-            assert await pending.response == HeartbeatResponse(error_code=number)
+            assert await pending.future == HeartbeatResponse(error_code=number)
         sent = [cast(HeartbeatRequest, decode_request(frame)[1]).generation_id for frame in server.frames]
         assert sent == [0, 1, 2]
         assert [pending.size for pending in pending_requests] == [len(frame) + 4 for frame in server.frames]
@@ -312,7 +312,9 @@ class Watching:
     def closed(self) -> None:
         self.closes += 1
 
-    def request_done(self, pending: PendingRequest, size: int, error: KafkaError | None) -> None:
+    def request_done(
+        self, pending: PendingRequest, size: int, response: Message | None, error: KafkaError | None
+    ) -> None:
         self.ends_of_requests.append((size, type(error)))
 
     def ended(self, error: Exception | None) -> None:
@@ -339,23 +341,23 @@ def test_an_observer_hears_when_everything_has_gone_to_the_system(world: World[N
 
 
 @both_worlds
-def test_an_observer_hears_of_every_question_once_and_of_the_end(world: World[None]) -> None:
+def test_an_observer_hears_of_every_request_once_and_of_the_end(world: World[None]) -> None:
     async def main(runtime: Runtime) -> None:
         server, watching = Recorder(), Watching()
         listener = await runtime.listen("127.0.0.1", 0, lambda: Connection(server))
         channel = await Channel.open(runtime, listener.host, listener.port, observer=watching)
         answered, given_up, lost = (channel.send(heartbeat(number), 4) for number in range(3))
         await server.until_frames(3)
-        given_up.response.cancel()
+        given_up.future.cancel()
         for frame in server.frames[:2]:
             server.connection.send([answer(frame)])
-        await answered.response
+        await answered.future
         reason = TimeoutError("too late")
         assert watching.closes == 0
         channel.abort(reason)
         assert watching.closes == 1
         with pytest.raises(ConnectionLostError, match="too late"):
-            await lost.response
+            await lost.future
         await channel.wait_closed()
         sizes = [len(answer(frame)) - 4 for frame in server.frames]
         # Where the second answer was still on its way, the end settles its pending.
@@ -398,5 +400,40 @@ def test_where_nobody_listens_the_systems_error_is_raised(world: World[None]) ->
         await listener.close()
         with pytest.raises(ConnectionRefusedError):
             await Channel.open(runtime, listener.host, listener.port)
+
+    world(main)
+
+
+@both_worlds
+def test_a_request_with_a_callback_has_it_called_once_with_the_response_or_the_loss(
+    world: World[None],
+) -> None:
+    async def main(runtime: Runtime) -> None:
+        server = Recorder()
+        listener = await runtime.listen("127.0.0.1", 0, lambda: Connection(server))
+        channel = await Channel.open(runtime, listener.host, listener.port)
+        done: list[PendingRequest] = []
+        is_called = asyncio.Event()
+
+        def on_done(pending: PendingRequest) -> None:
+            done.append(pending)
+            is_called.set()
+
+        first, lost = (channel.send(heartbeat(number), 4, on_done=on_done) for number in range(2))
+        await server.until_frames(2)
+        server.connection.send([answer(server.frames[0])])
+        await is_called.wait()
+        assert done == [first]
+        assert first.is_done
+        assert first.response == HeartbeatResponse(error_code=0)
+        channel.close()
+        # The caller of `close` is not called back while it closes.
+        assert done == [first]
+        await channel.wait_closed()
+        await asyncio.sleep(0)
+        assert done == [first, lost]
+        assert isinstance(lost.error, ConnectionLostError)
+        await server.until_lost()
+        await listener.close()
 
     world(main)

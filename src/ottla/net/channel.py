@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol, Self
 
 from ottla.errors import ConnectionLostError, KafkaError, ProtocolError
@@ -31,28 +31,64 @@ _MAX_CORRELATION_ID: Final = 0x7FFFFFFF
 
 
 class PendingRequest:
-    """A request that was sent, and the future that gets its response.
+    """A request that was sent. What becomes of it goes to `on_done`, or where there is none into `future`.
 
     `size` is how many bytes it had; `sent_at` and `deadline` are for an observer that keeps times.
     """
 
-    __slots__ = ("api", "deadline", "response", "sent_at", "size", "version")
+    __slots__ = ("_on_done", "api", "deadline", "error", "future", "response", "sent_at", "size", "version")
 
-    def __init__(self, api: Api, version: int) -> None:
-        self.response: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+    future: asyncio.Future[Message]
+
+    def __init__(self, api: Api, version: int, on_done: OnDone | None) -> None:
         self.api = api
         self.version = version
+        self.response: Message | None = None
+        self.error: KafkaError | None = None
         self.size = 0
         self.sent_at = self.deadline = 0.0
+        self._on_done = on_done
+        if on_done is None:
+            self.future = asyncio.get_running_loop().create_future()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has its response or its error, or its caller has given it up."""
+        if self._on_done is None:
+            return self.future.done()
+        return self.response is not None or self.error is not None
+
+    def succeed(self, response: Message) -> None:
+        self.response = response
+        if self._on_done is not None:
+            self._on_done(self)
+        else:
+            self.future.set_result(response)
+
+    def fail(self, error: KafkaError) -> None:
+        if self.is_done:
+            return
+        self.error = error
+        if self._on_done is not None:
+            # Soon: the caller may be closing the channel, and is not to be called back while it does.
+            asyncio.get_running_loop().call_soon(self._on_done, self)
+        else:
+            self.future.set_exception(error)
+
+
+OnDone = Callable[[PendingRequest], object]
+"""Called once, on the loop: with the response at once when it is read, with an error soon."""
 
 
 class Observer(Protocol):
     """What happens on a channel is reported to it, before a caller that waits for a response learns of it."""
 
-    def request_done(self, pending: PendingRequest, size: int, error: KafkaError | None) -> None:
+    def request_done(
+        self, pending: PendingRequest, size: int, response: Message | None, error: KafkaError | None
+    ) -> None:
         """A request is over: a response of so many bytes came, or will not come.
 
-        The response to a request that was given up is not read, and is no error.
+        The response to a request that was given up is not read: neither a response nor an error.
         """
 
     def drained(self) -> None:
@@ -118,14 +154,20 @@ class Channel:
         """What has no response yet, the oldest first."""
         return self._pending.values()
 
-    def send(self, request: Message, version: int, max_size: int = PROTOCOL_MAX_SIZE) -> PendingRequest:
+    def send(
+        self,
+        request: Message,
+        version: int,
+        max_size: int = PROTOCOL_MAX_SIZE,
+        on_done: OnDone | None = None,
+    ) -> PendingRequest:
         """Sends a request before it returns: the order of calls is the order on the wire.
 
         A request of more than `max_size` bytes is an EncodeError, and is not sent.
         """
         if self.is_closed:
             raise self._lost_error()
-        pending = PendingRequest(api_for_key(request.API_KEY), version)
+        pending = PendingRequest(api_for_key(request.API_KEY), version, on_done)
         correlation_id = self._next_correlation_id()
         parts = encode_request(request, version, correlation_id, self._client_id, max_size)
         self._pending[correlation_id] = pending
@@ -134,7 +176,7 @@ class Channel:
 
     async def request(self, request: Message, version: int, timeout: float | None = None) -> Message:
         """The response to a request; TimeoutError if it takes more than `timeout` seconds."""
-        response = self.send(request, version).response
+        response = self.send(request, version).future
         if timeout is None:
             return await response
         timer = self._clock.call_later(timeout, self._time_out, response, timeout)
@@ -185,10 +227,9 @@ class Channel:
         failed, self._pending = self._pending, {}
         for pending in failed.values():
             error = self._lost_error()
-            if not pending.response.done():
-                pending.response.set_exception(error)
             if self._observer is not None:
-                self._observer.request_done(pending, 0, error)
+                self._observer.request_done(pending, 0, None, error)
+            pending.fail(error)
 
     def _closed(self) -> None:
         self.is_closed = True
@@ -206,16 +247,20 @@ class Channel:
         except (struct.error, KeyError):
             self._abort_unexpected(frame)
             return
-        failure = None
+        response: Message | None = None
+        failure: KafkaError | None = None
         # A request that timed out or was given up has its response dropped.
-        if not pending.response.done():
+        if not pending.is_done:
             try:
-                pending.response.set_result(decode_response(pending.api, pending.version, frame))
+                response = decode_response(pending.api, pending.version, frame)
             except ProtocolError as error:
                 failure = error
-                pending.response.set_exception(error)
         if self._observer is not None:
-            self._observer.request_done(pending, len(frame), failure)
+            self._observer.request_done(pending, len(frame), response, failure)
+        if failure is not None:
+            pending.fail(failure)
+        elif response is not None:
+            pending.succeed(response)
 
     def _abort_unexpected(self, frame: memoryview) -> None:
         try:

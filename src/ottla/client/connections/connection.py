@@ -24,7 +24,7 @@ from ottla.errors import (
     RequestTimeoutError,
 )
 from ottla.hooks import Hooks
-from ottla.net import Channel, PendingRequest
+from ottla.net import Channel, OnDone, PendingRequest
 from ottla.runtime import Buffers, Runtime, Timer
 from ottla.wire import DEFAULT_MAX_FRAME_SIZE, Message, api_named
 from ottla.wire.messages import ApiVersionsResponse
@@ -182,16 +182,27 @@ class BrokerConnection:
         any more. Cancelling the future forgets this response and harms no other.
         """
         try:
-            pending = self._channel.send(request, version, _MAX_REQUEST)
+            return self.begin(request, version, None, timeout).future
         except KafkaError as error:
-            return self._not_sent(request, error)
+            failed: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+            failed.set_exception(error)
+            return failed
+
+    def begin(
+        self, request: Message, version: int, on_done: OnDone | None, timeout: float | None = None
+    ) -> PendingRequest:
+        """`send` without a future; ConnectionFailedError and EncodeError are raised: nothing was sent."""
+        try:
+            pending = self._channel.send(request, version, _MAX_REQUEST, on_done)
+        except KafkaError as error:
+            raise self._why_not_sent(request, error) from error
         now = self._used_at = pending.sent_at = self._clock.monotonic()
         pending.deadline = now + (self._request_timeout if timeout is None else timeout)
         if pending.deadline < self._check_at:
             self._check_in(pending.deadline - now)
         if (notify := self._hooks.on_broker_write) is not None:
             notify(self.node_id, request.API_KEY, pending.size, None)
-        return pending.response
+        return pending
 
     def send_oneway(self, request: Message, version: int) -> None:
         """Sends a request that has no response, a Produce with acks=0; raises what `send` would if it cannot."""
@@ -202,11 +213,6 @@ class BrokerConnection:
         self._used_at = self._clock.monotonic()
         if (notify := self._hooks.on_broker_write) is not None:
             notify(self.node_id, request.API_KEY, size, None)
-
-    def _not_sent(self, request: Message, error: KafkaError) -> asyncio.Future[Message]:
-        response: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        response.set_exception(self._why_not_sent(request, error))
-        return response
 
     def _why_not_sent(self, request: Message, error: KafkaError) -> KafkaError:
         if not isinstance(error, ProtocolError):
@@ -252,8 +258,7 @@ class BrokerConnection:
             f"broker {self.node_id} ({self.peer}) did not answer {pending.api.name} within "
             f"{now - pending.sent_at:.3g} s; raise request_timeout_ms if it is only slow"
         )
-        if not pending.response.done():
-            pending.response.set_exception(error)
+        pending.fail(error)
         self._channel.abort(error)
 
     # The end
@@ -275,18 +280,18 @@ class BrokerConnection:
 
     # Observer of the channel
 
-    def request_done(self, pending: PendingRequest, size: int, error: KafkaError | None) -> None:
+    def request_done(
+        self, pending: PendingRequest, size: int, response: Message | None, error: KafkaError | None
+    ) -> None:
         now = self._used_at = self._clock.monotonic()
         if (notify := self._hooks.on_broker_read) is not None:
             notify(self.node_id, pending.api.key, size, now - pending.sent_at, error)
         if isinstance(error, ProtocolError):
             # A peer that wrote this is not to be trusted with the next response.
             self._channel.abort(error)
-        elif error is None and not pending.response.cancelled():
-            response = pending.response.result()
-            # Hardly any response throttles, and some have no such field.
-            if getattr(response, "throttle_time_ms", 0):
-                self._throttle(throttle_seconds(response, pending.version), now)
+        # Hardly any response throttles, and some have no such field.
+        elif response is not None and getattr(response, "throttle_time_ms", 0) > 0:
+            self._throttle(throttle_seconds(response, pending.version), now)
 
     def _throttle(self, pause: float, now: float) -> None:
         if pause <= 0:

@@ -16,6 +16,7 @@ import asyncio
 import logging
 from collections import deque
 from dataclasses import dataclass, field
+from functools import partial
 from math import ceil
 from typing import Final
 
@@ -39,6 +40,7 @@ from ottla.errors import (
     KafkaError,
     ProtocolError,
 )
+from ottla.net import PendingRequest
 from ottla.runtime import Runtime, Timer
 from ottla.wire import ZERO_UUID, Message, Uuid
 from ottla.wire.messages import ProduceRequest, ProduceResponse
@@ -79,12 +81,13 @@ class SinkContext:
 
 
 @dataclass(slots=True, eq=False)
-class _PendingRequest:
-    """A request without a response: its batches, by what the response will call their partitions."""
+class _InFlight:
+    """A request in flight: its batches, by what the response will call their partitions."""
 
     version: int
     batches: dict[tuple[str | Uuid, int], _Sent] = field(default_factory=dict)
-    response: asyncio.Future[Message] | None = None
+    outcome: tuple[Message | None, KafkaError | None] | None = None
+    """The response or the error, once it is over."""
 
 
 class Sink:
@@ -97,7 +100,7 @@ class Sink:
         self._clock = context.runtime.clock
         # In the order in which they are served: a RecBuf of which a batch went into a request goes to the end.
         self._ready: dict[RecBuf, None] = {}
-        self._pending: deque[_PendingRequest] = deque()
+        self._pending: deque[_InFlight] = deque()
         self._connection: BrokerConnection | None = None
         self._is_connecting = False
         self._is_draining = False
@@ -269,13 +272,14 @@ class Sink:
             self._send_oneway(connection, message, request)
             return
         self._pending.append(request)
-        request.response = connection.send(message, request.version)
-        request.response.add_done_callback(self._on_response)
+        try:
+            connection.begin(message, request.version, partial(self._on_done, request))
+        except KafkaError as error:
+            # In its turn, behind what is lost with the same connection.
+            asyncio.get_running_loop().call_soon(self._finish, request, None, error)
         self._context.completions.written(taken)
 
-    def _message(
-        self, connection: BrokerConnection, taken: list[_Sent]
-    ) -> tuple[ProduceRequest, _PendingRequest]:
+    def _message(self, connection: BrokerConnection, taken: list[_Sent]) -> tuple[ProduceRequest, _InFlight]:
         version = connection.version(ProduceRequest)
         if version >= _TOPIC_IDS_SINCE:
             for recbuf, _ in taken:
@@ -283,7 +287,7 @@ class Sink:
                     version = connection.version(ProduceRequest, _TOPIC_IDS_SINCE - 1)
                     break
         by_id = version >= _TOPIC_IDS_SINCE
-        request = _PendingRequest(version)
+        request = _InFlight(version)
         topics: dict[tuple[str, Uuid], ProduceRequest.TopicProduceData] = {}
         for recbuf, batch in taken:
             key = (recbuf.topic, recbuf.topic_id)
@@ -302,9 +306,7 @@ class Sink:
         )
         return message, request
 
-    def _send_oneway(
-        self, connection: BrokerConnection, message: ProduceRequest, request: _PendingRequest
-    ) -> None:
+    def _send_oneway(self, connection: BrokerConnection, message: ProduceRequest, request: _InFlight) -> None:
         """Without acknowledgements a batch is delivered when it is handed over."""
         try:
             connection.send_oneway(message, request.version)
@@ -319,20 +321,25 @@ class Sink:
 
     # Responses
 
-    def _on_response(self, _: asyncio.Future[Message]) -> None:
-        while self._pending and (response := self._pending[0].response) is not None and response.done():
-            request = self._pending.popleft()
-            error = response.exception() if not response.cancelled() else ClientClosedError()
+    def _on_done(self, request: _InFlight, pending: PendingRequest) -> None:
+        self._finish(request, pending.response, pending.error)
+
+    def _finish(self, request: _InFlight, response: Message | None, error: KafkaError | None) -> None:
+        request.outcome = (response, error)
+        while self._pending and (outcome := self._pending[0].outcome) is not None:
+            first = self._pending.popleft()
             if self._is_closed:
                 continue
-            if error is None:
-                self._handle(request, response.result())
+            response, error = outcome
+            if response is not None:
+                self._handle(first, response)
             elif isinstance(error, ConnectionFailedError):
-                self._not_sent(request, error)
+                self._not_sent(first, error)
             elif isinstance(error, ProtocolError) and not isinstance(error, BrokerError):
-                self._refuse_all(list(request.batches.values()), error)
+                self._refuse_all(list(first.batches.values()), error)
             else:
-                self._lost(request, error)
+                assert error is not None
+                self._lost(first, error)
         if self._ready:
             self.drain_soon()
 
@@ -342,14 +349,14 @@ class Sink:
                 self._fail(recbuf, batch, error)
             self._context.wakeups.consider(recbuf)
 
-    def _not_sent(self, request: _PendingRequest, error: BaseException) -> None:
+    def _not_sent(self, request: _InFlight, error: BaseException) -> None:
         for recbuf, batch in request.batches.values():
             batch.attempts -= 1
             if recbuf.request_done(batch):
                 self._retry(recbuf, batch, error, ambiguous=False, at_once=True)
             self._context.wakeups.consider(recbuf)
 
-    def _lost(self, request: _PendingRequest, error: BaseException) -> None:
+    def _lost(self, request: _InFlight, error: BaseException) -> None:
         """No response: each batch may be stored, or not."""
         self._context.metadata.refresh_now(f"a produce request to broker {self.node_id} had no response")
         for recbuf, batch in request.batches.values():
@@ -357,7 +364,7 @@ class Sink:
                 self._retry(recbuf, batch, error, ambiguous=True)
             self._context.wakeups.consider(recbuf)
 
-    def _handle(self, request: _PendingRequest, response: Message) -> None:
+    def _handle(self, request: _InFlight, response: Message) -> None:
         assert isinstance(response, ProduceResponse)
         by_id = request.version >= _TOPIC_IDS_SINCE
         left = request.batches
