@@ -192,6 +192,69 @@ def a_callback_ends_the_program(world: World) -> None:
     assert "behind" in world.events
 
 
+class Receipt:
+    """Of a record, as the driver sees it; and a clock, for how long to wait for it."""
+
+    def __init__(self, world: World) -> None:
+        self._loop = world.loop
+        self._callbacks: list[Callable[[Any], object]] = []
+        self._is_done = False
+
+    def done(self) -> bool:
+        return self._is_done
+
+    def add_done_callback(self, function: Callable[[Any], object]) -> None:
+        if self._is_done:
+            function(self)
+        else:
+            self._callbacks.append(function)
+
+    def complete(self) -> None:
+        self._is_done = True
+        for function in self._callbacks:
+            function(self)
+
+    def call_later(self, seconds: float, function: Callable[[], object]) -> asyncio.TimerHandle:
+        return self._loop.call_later(seconds, function)
+
+
+def a_receipt(world: World) -> None:
+    """As `a_produce_and_its_result`, with a wait that needs no coroutine."""
+    driver = world.new_driver()
+    receipt = Receipt(world)
+    producer = world.thread(
+        partial(driver.post, lambda: world.loop.call_later(1, receipt.complete)), "producer"
+    )
+    driver.wait(receipt, None, receipt)
+    assert receipt.done()
+    producer.join()
+    world.rest()
+    driver.close()
+
+
+def a_receipt_that_comes_too_late(world: World) -> None:
+    driver = world.new_driver()
+    receipt = Receipt(world)
+    driver.wait(receipt, 1, receipt)
+    assert not receipt.done()
+    # What is done later stops no other run of the loop.
+    driver.post(receipt.complete)
+    assert world.call(value(world, "after")) == "after"
+    world.rest()
+    driver.close()
+
+
+def wait_for_ever(world: World) -> None:
+    receipt = Receipt(world)
+    world.driver.wait(receipt, None, receipt)
+
+
+def wait_a_moment(world: World) -> None:
+    receipt = Receipt(world)
+    world.driver.post(lambda: world.loop.call_later(1, receipt.complete))
+    world.driver.wait(receipt, None, receipt)
+
+
 def ends() -> None:
     raise SystemExit(3)
 
@@ -270,6 +333,8 @@ SCENARIOS: Final = {
     "caller and reader": Case(a_caller_and_a_reader, 1),
     "reader and producer": Case(a_reader_and_a_producer, 1),
     "produce and its result": Case(a_produce_and_its_result, 2),
+    "receipt": Case(a_receipt, 2),
+    "receipt that comes too late": Case(a_receipt_that_comes_too_late),
     "coroutine that blocks": Case(a_coroutine_that_blocks),
     "finalizer": Case(a_finalizer, 1),
     "close during a call": Case(closing(lambda world: world.call(value(world, "main"))), 1),
@@ -277,6 +342,7 @@ SCENARIOS: Final = {
     "close during a coroutine that blocks": Case(
         closing(lambda world: inside_of_another_loop(world, forever(world))), 1
     ),
+    "close during a wait": Case(closing(wait_for_ever), 2),
     "close during post": Case(closing(lambda world: world.driver.post(nothing)), 1),
     "close during later": Case(closing(lambda world: world.driver.later(nothing)), 2),
     "two close": Case(closing(lambda world: world.driver.close())),
@@ -284,6 +350,7 @@ SCENARIOS: Final = {
     "ctrl-c in later": Case(interrupted(lambda world: world.driver.later(nothing)), ctrl_c=True),
     "ctrl-c in post": Case(interrupted(lambda world: world.driver.post(nothing)), ctrl_c=True),
     "ctrl-c in a call": Case(interrupted(lambda world: world.call(value(world, "main"))), ctrl_c=True),
+    "ctrl-c in a wait": Case(interrupted(wait_a_moment), ctrl_c=True),
     "ctrl-c in a coroutine that blocks": Case(
         interrupted(lambda world: inside_of_another_loop(world, value(world, "main"))), ctrl_c=True
     ),

@@ -77,6 +77,12 @@ PLANTED: dict[str, tuple[str, str, str, str]] = {
         "close during a call that waits",
         "nobody can go on",
     ),
+    "a wait is not ended by closing": (
+        "while not (wait.is_over or self._ended or ctrl_c.has_come)",
+        "while not (wait.is_over or ctrl_c.has_come)",
+        "close during a wait",
+        "nobody can go on",
+    ),
     "closing wakes nobody": (
         "            self._state.notify_all()\n            self.loop.call_soon_threadsafe(self.loop.stop)\n"
         "        self._thread",

@@ -309,7 +309,6 @@ class Driver:
     def _run_until_done(
         self, delivery: Delivery, seconds: float | None, clock: Clock, ctrl_c: _CtrlC
     ) -> None:
-        self.check()
         wait = _ReceiptWait(self.loop, delivery)
         if seconds is not None:
             # On the loop, as a clock has no timers elsewhere.
