@@ -142,3 +142,12 @@ def test_where_all_rows_name_their_partition_the_partitioner_is_not_called() -> 
     assert with_round_robin_column(table, lambda _: pytest.fail("called")).column(
         "partition"
     ).to_pylist() == [3]
+
+
+@pytest.mark.parametrize(
+    "table", [{"value": "abc"}, {"value": b"abc"}, {"key": ["x", "y", "z"], "value": "abc"}, {"any": "abc"}]
+)
+def test_text_in_place_of_a_column_is_refused_by_name(table: Any) -> None:
+    name = list(table)[-1]
+    with pytest.raises(TypeError, match=f"the column '{name}' is (str|bytes), .* produce\\(\\), and pyarrow"):
+        named_columns(table)

@@ -49,6 +49,7 @@ def named_columns(table: Any) -> Any:
     if _is_of(table, "pandas"):
         table = _without_index(table)
     if isinstance(table, Mapping):
+        _refuse_text(table)
         if len(table) == 1:
             table = {"value": next(iter(table.values()))}
         if all(_exports(column) for column in table.values()):
@@ -161,6 +162,17 @@ def _refuse(table: Any) -> None:
             f"{type(table).__name__} is no table: produce() takes a single value, produce_batch() what exports Arrow "
             "(of pyarrow, polars, pandas, duckdb), or several of those one by one"
         )
+
+
+def _refuse_text(columns: Mapping[str, Any]) -> None:
+    """A column of a mapping has a value for each row; the letters of a text would each become a row."""
+    for name, column in columns.items():
+        if isinstance(column, _SCALARS):
+            raise TypeError(
+                f"the column {name!r} is {type(column).__name__}, and a column has a value for each row: write "
+                f"{{{name!r}: [...]}}; for a single record there is produce(), and pyarrow.Table.from_pylist() makes "
+                "a table of rows"
+            )
 
 
 def _without_index(frame: Any) -> Any:
