@@ -89,7 +89,7 @@ def test_moments_are_given_once(run: Run) -> None:
     async def body(world: World) -> None:
         admin = requester(world, "nowhere:9092").admin  # nobody has to be asked for that
         with pytest.raises(
-            ConfigurationError, match="the mapping of partitions has their moments: leave at="
+            ConfigurationError, match="the mapping says for each partition where to look: leave at="
         ):
             await admin.list_offsets({FIRST: "earliest"}, at="max_timestamp")
         with pytest.raises(ConfigurationError, match="a number is an offset"):

@@ -71,7 +71,7 @@ class OffsetsAdmin(AdminBase):
         if isinstance(partitions, Mapping):
             if at != "latest":
                 raise ConfigurationError(
-                    f"at={at!r}: the mapping of partitions has their moments: leave at= out",
+                    f"at={at!r}: the mapping says for each partition where to look: leave at= out",
                     option="at",
                     value=at,
                 )
