@@ -13,7 +13,7 @@ The marker takes the arguments of `ottla.broker.Cluster`. For `kafka_session`, d
 `kafka_session_options` that returns them as a dict. Ports are free ones, so the workers of pytest-xdist, which have
 a cluster each, do not meet. With unittest: `self.kafka = self.enterContext(Cluster())`.
 
-pytest imports this file in every run, also where nobody uses it: the broker is imported by the fixtures.
+pytest imports this file in every run, also where no test uses it: the broker is imported by the fixtures.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ cdef extern from "writer.h":
         BATCH_OVERHEAD
 
 # The buffers that were used last, so that the usual append needs no dict. The parts of an entry belong together, and
-# without the GIL somebody could see half of a change.
+# without the GIL another thread could see half of a change.
 
 cdef extern from *:
     """
@@ -40,7 +40,7 @@ cdef class Accumulator:
 
     `max_bytes` and, unless it is 0, `max_records` bound what waits or is under way. `wait(delivery, timeout)` blocks
     until a delivery is done or the seconds are over, for `Delivery.result`; `unlinger(topic, partition)` is called when
-    somebody begins to wait for a record that is there, with partition -1 while the topic is not known.
+    a caller begins to wait for a record that is there, with partition -1 while the topic is not known.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ cdef class Accumulator:
         return self.topics.setdefault(topic, {}).setdefault(partition, buffer)
 
     def close(self, error):
-        """Whoever appends from now on gets the error; what is there stays, to be drained."""
+        """An append gets the error from now on; what is there stays, to be drained."""
         if not isinstance(error, BaseException):
             raise TypeError(f"error must be an exception, not {type(error).__name__}")
         self.settings.closed = error
@@ -131,13 +131,13 @@ cdef class Accumulator:
             (<RecordBuffer> buffer).pass_lock()
 
     def disconnect(self):
-        """Nobody can wait for a record through it any more, and whoever keeps a receipt does not keep its client."""
+        """No thread can wait for a record through it any more, and a receipt that is kept does not keep its client."""
         self.settings.waiting.disconnect()
 
     def forget(self, topic):
         """Lets the buffers of a topic go, unless one of them has records: False, and all stay.
 
-        Whoever still appends to one gets BufferRetired, and nothing was appended.
+        A thread that still appends to one gets BufferRetired, and nothing was appended.
         """
         cdef RecordBuffer buffer
         cdef list retired = []

@@ -16,7 +16,7 @@ cdef class TopicAppender:
     cdef Sticky sticky
     cdef bint by_key
     cdef object lock
-    # What was last told about the topic.
+    # The topic, as of the last `update`.
     cdef object load
     cdef object available
     cdef int64_t partition_count

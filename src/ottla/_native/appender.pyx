@@ -1,9 +1,9 @@
 # cython: language_level=3, freethreading_compatible=True, auto_pickle=False
 """The way of a record into the buffers of its topic: which partition, and whether it may open a batch there.
 
-Any thread may append. The usual partitioners (`sticky`) are asked without Python code as long as a run goes on or a
+Any thread may append. The usual partitioners (`sticky`) choose without Python code as long as a run goes on or a
 record has a key, and the GIL keeps threads apart. Everything else, and every other partitioner, has the topic's lock:
-it is held from the choice until the record is in, and whoever comes back to it from inside, such as a finalizer,
+it is held from the choice until the record is in, and code that comes back to it from inside, such as a finalizer,
 passes.
 
 Invariant: a record that would open a batch is offered to the partitioner a second time, and never a third.
@@ -37,7 +37,7 @@ cdef class TopicAppender:
     """Appends the records of one topic whose partitions are known.
 
     `load` says how the partitions are doing. How many there are and which have a leader is read from it here and in
-    `update`, the rest of it whenever a partitioner asks.
+    `update`, the rest of it whenever a partitioner needs it.
     """
 
     def __init__(self, Accumulator accumulator not None, str topic not None, partitioner, load):
@@ -51,7 +51,7 @@ cdef class TopicAppender:
         self.update(load)
 
     cdef int recognise(self, object partitioner) except -1:
-        """Whether a partitioner chooses as the native ones do; one that overrides something is asked itself."""
+        """Whether a partitioner chooses as the native ones do; one that overrides something chooses itself."""
         kind = type(partitioner)
         for native in (Murmur2Choice, StickyChoice):
             if (

@@ -41,7 +41,7 @@ cdef class Outcome:
     cdef object error
     cdef list callbacks
     cdef Waiting waiting
-    # Somebody waits for a record of it: it should not linger.
+    # A caller waits for a record of it: it should not linger.
     cdef bint urgent
 
     cdef bint is_completed(self) noexcept

@@ -2,11 +2,11 @@
 """What becomes of records: receipts for them, the outcomes those refer to, and the budget that waiting records take.
 
 There is one `Outcome` for all records of a batch, and a `Delivery` is no more than a reference to it and an index. A
-batch that is split, and records that were held until their topic is known, have their outcomes elsewhere in the end:
+batch that is split, and records that waited until their topic was known, have their outcomes elsewhere in the end:
 the first one then says where, and keeps saying it, so that a receipt never changes.
 
-Invariants: an outcome is set once, the first one counts; an outcome that has moved never moves again; and who asks to
-be told is told once, before or after the move, in the order of asking.
+Invariants: an outcome is set once, the first one counts; an outcome that has moved never moves again; and a callback
+is called once, before or after the move, in the order in which they were added.
 """
 
 cimport cython
@@ -34,7 +34,7 @@ cdef extern from *:
     void atomic_store(int *number, int what) nogil
 
 cdef enum:
-    # The index of who asked about a batch as a whole.
+    # The index of a callback for a batch as a whole.
     WHOLE_BATCH = -1
 
 
@@ -73,7 +73,7 @@ cdef class Budget:
 
 @cython.final
 cdef class Waiting:
-    """How a thread waits for a record, and how its sender is told that somebody does. Shared by all outcomes.
+    """How a thread waits for a record, and how its sender learns of that. Shared by all outcomes.
 
     Both lead back to the client, and receipts that the collector does not see lead here: `disconnect` ends that.
     """
@@ -114,7 +114,7 @@ cdef class Outcome:
             return 1
 
     cdef list conclude(self, int64_t base_offset, int64_t log_append_time, object error):
-        """Sets the outcome and gives those to be told; None if it was known already."""
+        """Sets the outcome and gives the callbacks to call; None if it was known already."""
         cdef list callbacks = []
         with cython.critical_section(self):
             if atomic_load(&self.moved):
@@ -133,9 +133,9 @@ cdef class Outcome:
         cdef list exits = []
         for entry in entries:
             if entry[0] == WHOLE_BATCH:
-                tell(entry[2], batch, exits)
+                notify(entry[2], batch, exits)
             else:
-                tell(entry[2], new_delivery(self, entry[0], entry[1]), exits)
+                notify(entry[2], new_delivery(self, entry[0], entry[1]), exits)
         if exits:
             raise_outside(exits[0])
         return 0
@@ -153,7 +153,7 @@ cdef class Outcome:
                     there.append((entry[0] - split_at, entry[1], entry[2]))
                 elif entry[0] == WHOLE_BATCH:
                     there.append(entry)
-            # Nobody has seen the halves yet, so nobody's callback can be in them.
+            # The halves are new: no callback can be in them yet.
             first.callbacks, second.callbacks = here, there
             self.first, self.second, self.split_at = first, second, split_at
             self.callbacks = None
@@ -161,7 +161,7 @@ cdef class Outcome:
         return 0
 
     cdef int move_to(self, list bound) except -1:
-        """Each record has a receipt elsewhere; who was to be told here is told there, at once if that is known."""
+        """Each record has a receipt elsewhere; callbacks go there, and are called at once if that is known."""
         cdef list callbacks = []
         with cython.critical_section(self):
             self.bound = bound
@@ -173,8 +173,8 @@ cdef class Outcome:
         return 0
 
 
-cdef void tell(object function, object what, list exits) noexcept:
-    # One callback that raises must not keep the next from being called, nor disturb whoever learnt the outcome:
+cdef void notify(object function, object what, list exits) noexcept:
+    # One callback that raises must not keep the next from being called, nor disturb the loop that has the response:
     # without a way to pass errors on, they go to sys.unraisablehook. Not those that are to end the program: Cython
     # would end it right here, in whatever thread this is, while others hold what the end of the program waits for.
     try:
@@ -375,7 +375,7 @@ cdef class Waker:
         try:
             self.loop.call_soon_threadsafe(awaken, self.future)
         except RuntimeError:
-            # A loop that has been closed has nobody left who waits.
+            # In a loop that has been closed nothing waits any more.
             if not self.loop.is_closed():
                 raise
 

@@ -44,11 +44,11 @@ cdef class EncodedBatch:
     cdef int64_t charged
     cdef Outcome outcome
     cdef readonly double opened_at
-    # Hops on the way, for whoever sends the batch to set, on the clock of `opened_at`.
+    # Hops on the way, for the sink to set, on the clock of `opened_at`.
     cdef public double sealed_at
     cdef public double written_at
     cdef public double acknowledged_at
-    # Whoever queues the batch uses it to link to the next one.
+    # The queue that the batch is in links to the next one by it.
     cdef EncodedBatch next
 
     cdef int compute_crc(self) except -1

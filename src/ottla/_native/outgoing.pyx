@@ -7,9 +7,9 @@ who make batches (`encode`, `accumulator`); nothing here waits, sends or looks a
 
 A batch has one owner at a time, who seals, sends, splits and completes it. What others hold are `Delivery` objects,
 and these refer to the batch's outcome (`deliveries`) rather than to the batch: the memory goes back to the pool as
-soon as the owner lets go, whoever still holds the receipt for a record.
+soon as the owner lets go, also while receipts for its records are kept.
 
-Invariant: bytes that somebody has a view of do not change, a sealed batch that has to change meanwhile continues in
+Invariant: bytes that a view shows do not change, a sealed batch that has to change meanwhile continues in
 a copy.
 """
 
@@ -38,7 +38,7 @@ cdef enum:
     LARGE = 1024 * 1024
 
 
-# Cleared by nobody but itself: the memory is accounted for while it dies, and cycles are broken at the outcome.
+# The collector does not clear it: the memory is accounted for while it dies, and cycles are broken at the outcome.
 @cython.final
 @cython.no_gc_clear
 cdef class EncodedBatch:
@@ -197,7 +197,7 @@ cdef class EncodedBatch:
         return copy
 
     cdef int retire(self, Memory memory) except -1:
-        """Keeps a block that is no longer the batch's until nobody has a view any more."""
+        """Keeps a block that is no longer the batch's as long as there are views of it."""
         if memory is not None and self.exports > 0:
             if self.retired is None:
                 self.retired = []
@@ -224,7 +224,7 @@ cdef class EncodedBatch:
 
     @property
     def rows(self):
-        """The input row of each record, as a memoryview of ints, if `encode_columns` was asked for them."""
+        """The input row of each record, as a memoryview of ints, if `encode_columns` kept them."""
         if self.row_memory is None:
             raise AttributeError("row numbers were not kept: encode_columns(..., rows=True) keeps them")
         cdef Py_ssize_t first = <const uint8_t *> self.row_numbers - self.row_memory.data
@@ -253,7 +253,7 @@ cdef class EncodedBatch:
         return self.outcome.is_completed()
 
     def complete(self, int64_t base_offset=-1, int64_t log_append_time=-1, error=None):
-        """What has become of the batch; calls who asked to be told. False if that was known already.
+        """What has become of the batch; calls its callbacks. False if that was known already.
 
         Gives the batch's share of the budget back. Callbacks run here, one after the other; what they raise goes
         to `sys.unraisablehook`, and what is to end the program to the loop that runs, or else to the caller.

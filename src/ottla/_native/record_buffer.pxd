@@ -63,7 +63,7 @@ cdef class RecordBuffer:
     cdef Settings settings
     cdef pthread_mutex_t lock
     # All below belongs to the lock. Batches are moved, not dropped, under it. The collector sees them: what waits for
-    # a batch may lead back to whoever has the buffer. The last one is borrowed from the queue that it is the end of.
+    # a batch may lead back to the owner of the buffer. The last one is borrowed from the queue that it is the end of.
     cdef EncodedBatch open
     cdef EncodedBatch first_full
     cdef PyObject *last_full

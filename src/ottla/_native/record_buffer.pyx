@@ -1,9 +1,9 @@
 # cython: language_level=3, freethreading_compatible=True, auto_pickle=False
 """The records of one partition that wait to be sent: encoded as they are appended.
 
-Any thread may append. What leaves are whole batches, in the order of their records, to whoever drains. Nothing here
-waits: when the memory is used up, `append` raises, and who sends is told through `wake` when there is something new
-to do. Which partition a record goes to is decided elsewhere (`appender`).
+Any thread may append. What leaves are whole batches, in the order of their records, when the loop drains them. Nothing
+here waits: when the memory is used up, `append` raises, and `wake` notifies the loop when there is something new to
+do. Which partition a record goes to is decided elsewhere (`appender`).
 
 Each buffer has one lock, held for the writing of one record or the moving of one batch. While it is held nothing is
 called or allocated that could run Python code, not even the garbage collector: a batch or a larger block is made
@@ -176,7 +176,7 @@ cdef double native_monotonic() noexcept nogil:
     return now.tv_sec + now.tv_nsec * 1e-9
 
 
-# Cleared by nobody but itself: whoever appends while a cycle is taken apart still finds the settings.
+# The collector does not clear it: a thread that appends while a cycle is taken apart still finds the settings.
 @cython.final
 @cython.no_gc_clear
 cdef class RecordBuffer:
@@ -396,7 +396,7 @@ cdef class RecordBuffer:
             self.settings.wake(self, full)
 
     cdef void pass_lock(self) noexcept:
-        """Returns when nobody who came before is still inside."""
+        """Returns when no thread that came before is still inside."""
         pthread_mutex_lock(&self.lock)
         pthread_mutex_unlock(&self.lock)
 

@@ -25,7 +25,7 @@ _idle: Final[dict[int, deque[ZstdCompressor]]] = {}
 
 
 def compress(data: Buffer, level: int) -> bytes:
-    """One frame, which tells the size of its content."""
+    """One frame, which states the size of its content."""
     compressor = _take(level)
     frame = compressor.compress(data, ZstdCompressor.FLUSH_FRAME)
     _give_back(compressor, level)
