@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, cast
 
 from ottla.errors import ClientClosedError
-from tests.client.blocking.driver_world import Scenario, Search, World, explore
+from tests.client.blocking.driver_world import Receipt, Scenario, Search, World, explore
 
 
 async def value(world: World, result: str, rounds: int = 1) -> str:
@@ -190,32 +190,6 @@ def a_callback_ends_the_program(world: World) -> None:
         exits += 1
     assert exits == 1
     assert "behind" in world.events
-
-
-class Receipt:
-    """Of a record, as the driver sees it; and a clock, for how long to wait for it."""
-
-    def __init__(self, world: World) -> None:
-        self._loop = world.loop
-        self._callbacks: list[Callable[[Any], object]] = []
-        self._is_done = False
-
-    def done(self) -> bool:
-        return self._is_done
-
-    def add_done_callback(self, function: Callable[[Any], object]) -> None:
-        if self._is_done:
-            function(self)
-        else:
-            self._callbacks.append(function)
-
-    def complete(self) -> None:
-        self._is_done = True
-        for function in self._callbacks:
-            function(self)
-
-    def call_later(self, seconds: float, function: Callable[[], object]) -> asyncio.TimerHandle:
-        return self._loop.call_later(seconds, function)
 
 
 def a_receipt(world: World) -> None:

@@ -503,6 +503,32 @@ class World:
         self.loop.close()
 
 
+class Receipt:
+    """Of a record, as the driver sees it; and a clock, for how long to wait for it."""
+
+    def __init__(self, world: World) -> None:
+        self._loop = world.loop
+        self._callbacks: list[Callable[[Any], object]] = []
+        self._is_done = False
+
+    def done(self) -> bool:
+        return self._is_done
+
+    def add_done_callback(self, function: Callable[[Any], object]) -> None:
+        if self._is_done:
+            function(self)
+        else:
+            self._callbacks.append(function)
+
+    def complete(self) -> None:
+        self._is_done = True
+        for function in self._callbacks:
+            function(self)
+
+    def call_later(self, seconds: float, function: Callable[[], object]) -> asyncio.TimerHandle:
+        return self._loop.call_later(seconds, function)
+
+
 def _always() -> bool:
     return True
 
