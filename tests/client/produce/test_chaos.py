@@ -3,7 +3,7 @@
 Delivered records are stored once; those that failed for certain are not; those that may be stored are there once or
 not at all; and whatever is stored is in the order in which it was produced.
 
-`make chaos` runs many more seeds than `make test` does.
+`make chaos` runs many more seeds than `make test-sim` does.
 """
 
 from __future__ import annotations
