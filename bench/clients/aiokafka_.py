@@ -8,6 +8,7 @@ from typing import Any
 import uvloop
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
+from bench.clients import latency
 from bench.clients.job import Job, Measured, Stopwatch, values
 
 
@@ -37,14 +38,7 @@ async def _produce(bootstrap: str, job: Job) -> Measured:
 
 async def _iterate(bootstrap: str, job: Job) -> Measured:
     watch = Stopwatch()
-    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", group_id=None)
-    await consumer.start()
-    # By hand: without a group, a subscription waits for the next round of metadata.
-    await consumer._client.force_metadata_update()
-    consumer._client.add_topic(job.topic)
-    await consumer._client.force_metadata_update()
-    numbers = sorted(consumer.partitions_for_topic(job.topic) or ())
-    consumer.assign([TopicPartition(job.topic, number) for number in numbers])
+    consumer = await _consumer(bootstrap, job, "earliest")
     seen = 0
     with watch.running():
         async for record in consumer:
@@ -56,7 +50,38 @@ async def _iterate(bootstrap: str, job: Job) -> Measured:
     return watch.measured()
 
 
+async def _latency(bootstrap: str, job: Job) -> Measured:
+    producer = AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all", linger_ms=0)
+    await producer.start()
+    await producer.send_and_wait(job.topic, b"first")
+    consumer = await _consumer(bootstrap, job, "latest")
+    await consumer.seek_to_end()
+    await consumer.getmany(timeout_ms=500)
+
+    async def receive() -> list[bytes]:
+        return [(await consumer.getone()).value]
+
+    try:
+        return await latency.write_and_read_async(job, lambda value: producer.send(job.topic, value), receive)
+    finally:
+        await consumer.stop()
+        await producer.stop()
+
+
+async def _consumer(bootstrap: str, job: Job, start: str) -> AIOKafkaConsumer:
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset=start, group_id=None)
+    await consumer.start()
+    # By hand: without a group, a subscription waits for the next round of metadata.
+    await consumer._client.force_metadata_update()
+    consumer._client.add_topic(job.topic)
+    await consumer._client.force_metadata_update()
+    numbers = sorted(consumer.partitions_for_topic(job.topic) or ())
+    consumer.assign([TopicPartition(job.topic, number) for number in numbers])
+    return consumer
+
+
 _CASES: dict[str, Callable[[str, Job], Coroutine[Any, Any, Measured]]] = {
     "async_produce": _produce,
     "async_iterate": _iterate,
+    "async_latency": _latency,
 }

@@ -5,9 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, Message, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    Consumer,
+    KafkaError,
+    Message,
+    Producer,
+    TopicPartition,
+)
 
-from bench.clients.job import DEADLINE, Job, Measured, Stopwatch, latencies, values
+from bench.clients import latency
+from bench.clients.job import DEADLINE, TABLE_ROWS, Job, Measured, Stopwatch, values
 
 _CHUNK = 10_000
 
@@ -52,6 +61,47 @@ def _produce_batch(bootstrap: str, job: Job) -> Measured:
     chunks = [
         [{"value": some[number % len(some)]} for number in range(start, min(start + _CHUNK, job.count))]
         for start in range(0, job.count, _CHUNK)
+    ]
+    _warm_up(producer, job)
+    with watch.running():
+        for chunk in chunks:
+            producer.produce_batch(job.topic, chunk)
+        _flush(producer)
+    return watch.measured()
+
+
+def _produce_callback(bootstrap: str, job: Job) -> Measured:
+    """Callbacks run in `poll`, which is called now and then, as often as costs least."""
+    producer, watch = _producer(bootstrap, job), Stopwatch()
+    some = values(job)
+    delivered = 0
+
+    def on_delivery(error: KafkaError | None, message: Message) -> None:
+        nonlocal delivered
+        if error is None:
+            delivered += 1
+
+    _warm_up(producer, job)
+    with watch.running():
+        produce, topic, kinds = producer.produce, job.topic, len(some)
+        for number in range(job.count):
+            produce(topic, some[number % kinds], on_delivery=on_delivery)
+            if number % 1000 == 0:
+                producer.poll(0)
+        _flush(producer)
+    if delivered != job.count:
+        raise RuntimeError(f"{delivered} of {job.count} records were delivered")
+    return watch.measured()
+
+
+def _produce_small_tables(bootstrap: str, job: Job) -> Measured:
+    """As many rows at a time, each with its partition; made beforehand."""
+    producer, watch = _producer(bootstrap, job), Stopwatch()
+    some = values(job)
+    rows = min(TABLE_ROWS, job.count)
+    chunks = [
+        [{"value": some[number % len(some)], "partition": number % job.partitions} for number in range(rows)]
+        for _ in range(job.count // rows)
     ]
     _warm_up(producer, job)
     with watch.running():
@@ -132,20 +182,38 @@ def _latency(bootstrap: str, job: Job) -> Measured:
     consumer = _consumer(bootstrap, job, OFFSET_END)
     while consumer.poll(0.5) is not None:
         """Until it has found the end."""
-
-    def produce(value: bytes) -> None:
-        producer.produce(job.topic, value)
-        producer.poll(0)
-
-    def receive() -> list[bytes]:
-        message = consumer.poll(0.5)
-        value = message.value() if message is not None else None
-        return [value] if isinstance(value, bytes) else []
-
     try:
-        return Measured(latencies=latencies(job, produce, receive))
+        return latency.write_and_read(
+            job, lambda value: _produced(producer, job, value), lambda: _received(consumer)
+        )
     finally:
         consumer.close()
+
+
+def _latency_write(bootstrap: str, job: Job) -> Measured:
+    producer = _producer(bootstrap, job, **{"linger.ms": 0})
+    measured = latency.write(job, lambda value: _produced(producer, job, value))
+    _flush(producer)
+    return measured
+
+
+def _latency_read(bootstrap: str, job: Job) -> Measured:
+    consumer = _consumer(bootstrap, job)
+    try:
+        return latency.read(job, lambda: _received(consumer))
+    finally:
+        consumer.close()
+
+
+def _produced(producer: Producer, job: Job, value: bytes) -> None:
+    producer.produce(job.topic, value)
+    producer.poll(0)
+
+
+def _received(consumer: Consumer) -> list[bytes]:
+    message = consumer.poll(0.5)
+    value = message.value() if message is not None else None
+    return [value] if isinstance(value, bytes) else []
 
 
 _CASES = {
@@ -153,5 +221,9 @@ _CASES = {
     "produce_arrow": _produce_batch,
     "iterate": _iterate,
     "consume_arrow": _consume_arrow,
+    "produce_callback": _produce_callback,
+    "produce_small_tables": _produce_small_tables,
     "latency": _latency,
+    "latency_write": _latency_write,
+    "latency_read": _latency_read,
 }

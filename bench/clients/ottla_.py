@@ -9,7 +9,9 @@ import pyarrow
 import uvloop
 
 import ottla
-from bench.clients.job import Job, Measured, Stopwatch, latencies, values
+from bench.clients import latency
+from bench.clients.job import TABLE_ROWS, Job, Measured, Stopwatch, values
+from ottla.wire.records import Delivery
 
 
 def run(bootstrap: str, job: Job) -> Measured:
@@ -65,6 +67,43 @@ def _consume_arrow(bootstrap: str, job: Job) -> Measured:
     return watch.measured()
 
 
+def _produce_callback(bootstrap: str, job: Job) -> Measured:
+    """A callback for each record, which looks whether the record was delivered."""
+    some, watch = values(job), Stopwatch()
+    delivered = 0
+
+    def on_delivery(delivery: Delivery) -> None:
+        nonlocal delivered
+        if delivery.error is None:
+            delivered += 1
+
+    with ottla.Client(bootstrap, compression_type=job.codec) as kafka:
+        kafka.produce(job.topic, b"first").result()
+        with watch.running():
+            produce, topic, kinds = kafka.produce, job.topic, len(some)
+            for number in range(job.count):
+                produce(topic, some[number % kinds]).add_done_callback(on_delivery)
+            kafka.flush()
+    if delivered != job.count:
+        raise RuntimeError(f"{delivered} of {job.count} records were delivered")
+    return watch.measured()
+
+
+def _produce_small_tables(bootstrap: str, job: Job) -> Measured:
+    some, watch = values(job), Stopwatch()
+    rows = min(TABLE_ROWS, job.count)
+    column = pyarrow.array([some[number % len(some)] for number in range(rows)], pyarrow.binary())
+    partitions = pyarrow.array([number % job.partitions for number in range(rows)], pyarrow.int32())
+    table = pyarrow.table({"value": column, "partition": partitions})
+    with ottla.Client(bootstrap, compression_type=job.codec) as kafka:
+        kafka.produce(job.topic, b"first").result()
+        with watch.running():
+            for _ in range(job.count // rows):
+                kafka.produce_batch(job.topic, table)
+            kafka.flush()
+    return watch.measured()
+
+
 def _latency(bootstrap: str, job: Job) -> Measured:
     with (
         ottla.Client(bootstrap, linger_ms=0) as writer,
@@ -73,12 +112,39 @@ def _latency(bootstrap: str, job: Job) -> Measured:
     ):
         writer.produce(job.topic, b"first").result()
         consumer.poll(timeout=0.5)
-        return Measured(
-            latencies=latencies(
-                job,
-                lambda value: writer.produce(job.topic, value),
-                lambda: [record.value for record in consumer.poll(timeout=0.5)],
-            )
+        return latency.write_and_read(
+            job, lambda value: writer.produce(job.topic, value), lambda: _received(consumer)
+        )
+
+
+def _latency_write(bootstrap: str, job: Job) -> Measured:
+    with ottla.Client(bootstrap, linger_ms=0) as writer:
+        return latency.write(job, lambda value: writer.produce(job.topic, value))
+
+
+def _latency_read(bootstrap: str, job: Job) -> Measured:
+    with ottla.Client(bootstrap) as reader, reader.consume(job.topic, start="earliest") as consumer:
+        return latency.read(job, lambda: _received(consumer))
+
+
+def _received(consumer: ottla.Consumer) -> list[bytes]:
+    return [record.value for record in consumer.poll(timeout=0.5)]
+
+
+async def _async_latency(bootstrap: str, job: Job) -> Measured:
+    async with (
+        ottla.AsyncClient(bootstrap, linger_ms=0) as writer,
+        ottla.AsyncClient(bootstrap) as reader,
+        reader.consume(job.topic, start="latest") as consumer,
+    ):
+        await (await writer.produce(job.topic, b"first"))
+        await consumer.poll(timeout=0.5)
+
+        async def receive() -> list[bytes]:
+            return [record.value for record in await consumer.poll(timeout=0.5)]
+
+        return await latency.write_and_read_async(
+            job, lambda value: writer.produce(job.topic, value), receive
         )
 
 
@@ -112,9 +178,14 @@ _CASES: dict[str, Callable[[str, Job], Measured]] = {
     "produce_arrow": _produce_arrow,
     "iterate": _iterate,
     "consume_arrow": _consume_arrow,
+    "produce_callback": _produce_callback,
+    "produce_small_tables": _produce_small_tables,
     "latency": _latency,
+    "latency_write": _latency_write,
+    "latency_read": _latency_read,
 }
 _ASYNC: dict[str, Callable[[str, Job], Coroutine[Any, Any, Measured]]] = {
     "async_produce": _async_produce,
     "async_iterate": _async_iterate,
+    "async_latency": _async_latency,
 }

@@ -47,7 +47,11 @@ RATIOS = {
         "partitions_1000_vs_1",
         "latency_p50",
         "latency_p99",
+        "latency_cpu",
         "latency_busy_p99",
+        "async_latency_p50",
+        "produce_callback_cpu",
+        "produce_small_tables_cpu",
     },
     "spark": {
         "read_vs_jvm",
