@@ -218,6 +218,19 @@ def a_receipt_that_comes_too_late(world: World) -> None:
     driver.close()
 
 
+def two_waits(world: World) -> None:
+    """The alarm of the first, which ends early, is that of the second, which does not."""
+    driver = world.new_driver()
+    first, second = Receipt(world), Receipt(world)
+    driver.post(lambda: world.loop.call_later(1, first.complete))
+    driver.wait(first, 2, first)
+    assert first.done()
+    driver.wait(second, 3, second)
+    assert not second.done()
+    world.rest()
+    driver.close()
+
+
 def wait_for_ever(world: World) -> None:
     receipt = Receipt(world)
     world.driver.wait(receipt, None, receipt)
@@ -309,6 +322,7 @@ SCENARIOS: Final = {
     "produce and its result": Case(a_produce_and_its_result, 2),
     "receipt": Case(a_receipt, 2),
     "receipt that comes too late": Case(a_receipt_that_comes_too_late),
+    "two waits": Case(two_waits),
     "coroutine that blocks": Case(a_coroutine_that_blocks),
     "finalizer": Case(a_finalizer, 1),
     "close during a call": Case(closing(lambda world: world.call(value(world, "main"))), 1),

@@ -36,6 +36,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
 import ottla.client.blocking.driver
+from ottla.client.blocking.loop import QuickRuns
 from tests.client.fingerprints import fingerprint
 
 SOURCE: Final = Path(ottla.client.blocking.driver.__file__).read_text()
@@ -94,6 +95,10 @@ class Thread:
             raise Abandoned
 
     @property
+    def ident(self) -> str:
+        return self.name
+
+    @property
     def frame(self) -> Any:
         return sys._current_frames().get(self._system.ident or 0)
 
@@ -125,6 +130,8 @@ class Lock:
         else:
             world.wait(f"tries {self.name}", _always)
             if self.owner is not None:
+                # A step of its own: it may be free before its thread acts on that.
+                world.wait(f"has found {self.name} taken", _always)
                 return False
         self.owner = world.current
         return True
@@ -178,12 +185,13 @@ class Condition:
         self.lock.owner = None
 
 
-class Loop(asyncio.BaseEventLoop):
-    """asyncio's own, with a selector that waits in the world."""
+class Loop(QuickRuns):
+    """The client's own, with a selector that waits in the world."""
 
     def __init__(self, world: World) -> None:
         super().__init__()
         self._world = world
+        world.loop = self
         self._selector = self
         self.is_woken = False
         self.runner: Thread | None = None
@@ -197,10 +205,16 @@ class Loop(asyncio.BaseEventLoop):
         return self._now
 
     def run_forever(self) -> None:
+        self._run(super().run_forever)
+
+    def call(self, function: Callable[[], object]) -> None:
+        self._run(partial(super().call, function))
+
+    def _run(self, runs: Callable[[], None]) -> None:
         self._world.check(self.runner is None, "two threads run the loop")
         self.runner = self._world.current
         try:
-            super().run_forever()
+            runs()
         finally:
             self.runner = None
 
@@ -248,7 +262,6 @@ def _threading(world: World) -> SimpleNamespace:
         Lock=lambda: Lock(world, "the turn"),
         Condition=partial(Condition, world),
         Thread=partial(Thread, world=world),
-        current_thread=lambda: world.current,
         main_thread=lambda: world.threads[0],
     )
 
@@ -261,10 +274,6 @@ class _Asyncio:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(asyncio, name)
-
-    def new_event_loop(self) -> Loop:
-        self._world.loop = Loop(self._world)
-        return self._world.loop
 
     def run_coroutine_threadsafe(self, work: Coroutine[Any, Any, Any], loop: Loop) -> Future:
         future = Future(self._world)
@@ -528,6 +537,9 @@ class Receipt:
     def call_later(self, seconds: float, function: Callable[[], object]) -> asyncio.TimerHandle:
         return self._loop.call_later(seconds, function)
 
+    def monotonic(self) -> float:
+        return self._loop.time()
+
 
 def _always() -> bool:
     return True
@@ -583,6 +595,8 @@ def _copy(source: str, world: World) -> ModuleType:
     exec(_compiled[source], module.__dict__)
     names = module.__dict__
     names["threading"], names["asyncio"] = _threading(world), _Asyncio(world)
+    names["ClientLoop"] = partial(Loop, world)
+    names["this_thread"] = lambda: world.current.ident
     names["set_handler"], names["getsignal"] = world.set_handler, world.getsignal
     names["_logger"] = _Logger(world)
     for name in _FIELDS:

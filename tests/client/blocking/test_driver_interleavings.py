@@ -25,19 +25,21 @@ PLANTED: dict[str, tuple[str, str, str, str]] = {
         "nobody runs the loop, and nobody will",
     ),
     "later without protection from Ctrl-C": (
-        "        with _CtrlC():\n            if not self._loop_lock.acquire",
+        "        with _CtrlC(self._main_thread):\n            if not self._loop_lock.acquire",
         "        if True:\n            if not self._loop_lock.acquire",
         "ctrl-c in later",
         "nobody runs the loop",
     ),
     "later looks for the end too early": (
-        "                self.check()\n                self.loop.call_soon(function)",
+        "                if self.is_over:\n                    self.check()\n"
+        "                self.loop.call_soon(function)",
         "                self.loop.call_soon(function)",
         "close during later",
         "Event loop is closed",
     ),
     "leaving tells nobody": (
-        "            if self._background_sleeps or self._waiting_calls:\n                self._state.notify_all()\n",
+        "        if self._background_sleeps or self._waiting_calls:\n            with self._state:\n"
+        "                self._state.notify_all()\n",
         "",
         "post",
         "nobody runs the loop",
@@ -47,6 +49,25 @@ PLANTED: dict[str, tuple[str, str, str, str]] = {
         "",
         "post",
         "nobody runs the loop",
+    ),
+    "the background thread says too late that it sleeps": (
+        "                    self._background_sleeps = True\n"
+        "                    if self._loop_lock.acquire(blocking=False):\n"
+        "                        self._background_sleeps = False\n"
+        "                        self._background_runs = True\n"
+        "                        return True\n",
+        "                    if self._loop_lock.acquire(blocking=False):\n"
+        "                        self._background_runs = True\n"
+        "                        return True\n"
+        "                    self._background_sleeps = True\n",
+        "post",
+        "nobody runs the loop",
+    ),
+    "an alarm for a wait that is over is the last one": (
+        "        elif wait is not None:\n            self._set_alarm(wait)\n",
+        "",
+        "two waits",
+        "nobody can go on",
     ),
     "the successor does not look again": (
         "while self._has_successor:\n                self._state.wait()",
@@ -64,8 +85,8 @@ PLANTED: dict[str, tuple[str, str, str, str]] = {
         "two threads run the loop",
     ),
     "the background thread runs the loop without its turn": (
-        "if self._loop_lock.acquire(blocking=False):\n                        self._background_runs",
-        "if True:\n                        self._background_runs",
+        "if self._loop_lock.acquire(blocking=False):\n                        self._background_sleeps",
+        "if True:\n                        self._background_sleeps",
         "call",
         "two threads run the loop",
     ),

@@ -25,14 +25,15 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from functools import partial
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 from ottla.client.blocking.forks import forked_error
+from ottla.client.blocking.loop import ClientLoop
 from ottla.errors import ClientClosedError
+from ottla.runtime import this_thread
 
 if TYPE_CHECKING:
-    from ottla.runtime import Clock, Timer
-    from ottla.wire.records import Delivery
+    from ottla.runtime import Clock
 
 # Those of the module `signal` are these with enums around, which cost several times what they do.
 set_handler, getsignal = _signal.signal, _signal.getsignal
@@ -47,19 +48,29 @@ GRACE: Final = 0.003
 enough that an acknowledgement which no thread waits for is not late."""
 
 
+_NEVER: Final = float("inf")
+
+
+class Awaited(Protocol):
+    """What a thread waits for without a coroutine: a receipt, or something to read."""
+
+    def done(self) -> bool: ...
+
+    def add_done_callback(self, function: Callable[..., object], /) -> object:
+        """Calls it on the loop once this is done."""
+
+
 class Driver:
     """Runs coroutines for threads that block."""
 
     def __init__(self, name: str) -> None:
-        # Not uvloop: whenever it is run in the main thread it makes a socket pair for signals, which costs more than
-        # a whole iteration of asyncio's own loop, and large reads and writes take the same time in both.
-        self.loop = asyncio.new_event_loop()
+        self.loop = ClientLoop()
         self._loop_lock = threading.Lock()
-        # Guards the fields below; never held while the loop runs.
+        # Guards the fields below but `_calls`; never held while the loop runs.
         self._state = threading.Condition(threading.Lock())
         # Calls that wait for a result while another thread runs the loop.
         self._waiting_calls = 0
-        # Calls so far: the background thread sees by it that none came meanwhile.
+        # Calls so far: the background thread sees by it that none came meanwhile. Who holds the loop lock counts.
         self._calls = 0
         self._background_runs = False
         self._background_sleeps = False
@@ -71,6 +82,10 @@ class Driver:
         """Closed, or of another process; a field, because a reader looks at it before each batch."""
         # What a callback has raised to end the program, in the background.
         self._exit: BaseException | None = None
+        self._wait: _Wait | None = None
+        # When the loop looks whether the time of the current wait is up; perhaps for one that is long over.
+        self._alarm_at = _NEVER
+        self._main_thread = threading.main_thread().ident
         self._thread = threading.Thread(target=self._background, name=name, daemon=True)
         self._thread.start()
 
@@ -79,7 +94,7 @@ class Driver:
     def call(self, work: Coroutine[Any, Any, _T], *, is_last: bool = False) -> _T:
         """The result of a coroutine; Ctrl-C cancels it."""
         # Around everything: a KeyboardInterrupt right behind taking a lock would leave it taken forever.
-        with _CtrlC() as ctrl_c:
+        with _CtrlC(self._main_thread) as ctrl_c:
             try:
                 self.check()
                 if self._exit is not None and not is_last:
@@ -95,18 +110,19 @@ class Driver:
             finally:
                 self._release_loop()
 
-    def wait(self, delivery: Delivery, seconds: float | None, clock: Clock) -> None:
-        """Returns when a receipt is done or the time is up; the receipt says which."""
-        # As `call`, without a coroutine: that of a receipt would be a future, a task and two iterations of the loop.
-        with _CtrlC() as ctrl_c:
-            self.check()
+    def wait(self, awaited: Awaited, seconds: float | None, clock: Clock) -> None:
+        """Returns when something is done or the time is up: it says which itself."""
+        # As `call`, without a coroutine: that would be a future, a task and two iterations of the loop.
+        with _CtrlC(self._main_thread) as ctrl_c:
+            if self.is_over:
+                self.check()
             if self._exit is not None:
                 self._raise_exit()
             if not self._acquire_loop():
-                self._run_by_another(_done(delivery, seconds, clock), ctrl_c)
+                self._run_by_another(_done(awaited, seconds, clock), ctrl_c)
                 return
             try:
-                self._run_until_done(delivery, seconds, clock, ctrl_c)
+                self._run_until_done(awaited, seconds, clock, ctrl_c)
             finally:
                 self._release_loop()
 
@@ -118,15 +134,19 @@ class Driver:
             self.close()
 
     def post(self, function: Callable[[], object]) -> None:
-        """Has a function called on the loop, soon; from any thread, also from inside of the loop."""
-        with _CtrlC():
+        """Has a function called on the loop, soon; from any thread, also from inside of the loop.
+
+        A thread that can runs the loop for that: the function, then one iteration unless that returns False.
+        """
+        with _CtrlC(self._main_thread):
             if _in_a_loop() or not self._loop_lock.acquire(blocking=False):
                 self.check()
                 self._call_soon(partial(self._serve, function))
                 return
             try:
-                self.check()
-                self._run_once(function)
+                if self.is_over:
+                    self.check()
+                self.loop.call(function)
             finally:
                 self._release_loop()
             if self._exit is not None:
@@ -137,14 +157,15 @@ class Driver:
 
         For a reader that has got something: what is to be fetched behind it need not keep it from its user.
         """
-        with _CtrlC():
+        with _CtrlC(self._main_thread):
             if not self._loop_lock.acquire(blocking=False):
                 self.check()
                 self._call_soon(function)
                 return
             # No thread runs the loop, so that none has to be woken.
             try:
-                self.check()
+                if self.is_over:
+                    self.check()
                 self.loop.call_soon(function)
             finally:
                 # Not counted: a reader that comes often would keep the background thread from what it leaves here.
@@ -220,11 +241,12 @@ class Driver:
         return True
 
     def _release_loop(self, calls: int = 1) -> None:
-        with self._state:
-            self._calls += calls
-            self._loop_lock.release()
-            # Not after each call: while one follows the other, the background thread need not wake up.
-            if self._background_sleeps or self._waiting_calls:
+        self._calls += calls
+        self._loop_lock.release()
+        # Not after each call: while one follows the other, the background thread need not wake up. It says that it
+        # sleeps before it finds the lock taken, so that this thread, which had it, sees that here.
+        if self._background_sleeps or self._waiting_calls:
+            with self._state:
                 self._state.notify_all()
 
     def _background(self) -> None:
@@ -261,10 +283,11 @@ class Driver:
         with self._state:
             while not self.is_over:
                 if self._is_quiet():
+                    self._background_sleeps = True
                     if self._loop_lock.acquire(blocking=False):
+                        self._background_sleeps = False
                         self._background_runs = True
                         return True
-                    self._background_sleeps = True
                     self._state.wait()
                     self._background_sleeps = False
             return False
@@ -306,21 +329,38 @@ class Driver:
             raise raised
         return self._outcome(task)
 
-    def _run_until_done(
-        self, delivery: Delivery, seconds: float | None, clock: Clock, ctrl_c: _CtrlC
-    ) -> None:
-        wait = _ReceiptWait(self.loop, delivery)
-        if seconds is not None:
+    def _run_until_done(self, awaited: Awaited, seconds: float | None, clock: Clock, ctrl_c: _CtrlC) -> None:
+        # Only the loop completes what is waited for, and it does not run now.
+        if awaited.done():
+            return
+        wait = self._wait = _Wait(self.loop, clock, seconds)
+        awaited.add_done_callback(wait.end)
+        if wait.deadline < self._alarm_at:
             # On the loop, as a clock has no timers elsewhere.
-            self.loop.call_soon(wait.end_after, seconds, clock)
+            self.loop.call_soon(self._set_alarm, wait)
         ctrl_c.ends(self.loop.stop, self.loop)
         try:
             while not (wait.is_over or self._ended or ctrl_c.has_come):
                 self.loop.run_forever()
         finally:
-            wait.close()
-        if self._ended and not delivery.done():
+            self._wait = None
+            wait.is_over = True
+        if self._ended and not awaited.done():
             raise ClientClosedError("the client has been closed meanwhile")
+
+    def _set_alarm(self, wait: _Wait) -> None:
+        if wait.deadline < self._alarm_at and not wait.is_over:
+            self._alarm_at = wait.deadline
+            wait.clock.call_later(max(0.0, wait.deadline - wait.clock.monotonic()), self._ring)
+
+    def _ring(self) -> None:
+        """A wait that began since may have longer: a thread that waits often sets few alarms."""
+        self._alarm_at = _NEVER
+        wait = self._wait
+        if wait is not None and wait.deadline <= wait.clock.monotonic():
+            wait.end()
+        elif wait is not None:
+            self._set_alarm(wait)
 
     async def _stopping(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Stops the loop in the iteration that ends the work; a callback of its task would take another one."""
@@ -339,21 +379,6 @@ class Driver:
             if self._ended:
                 raise ClientClosedError("the client has been closed meanwhile") from None
             raise
-
-    def _run_once(self, function: Callable[[], object]) -> None:
-        """Calls it as the loop would, then runs one iteration of the loop.
-
-        So what the function has to send goes out first, and what has come in is looked at behind that.
-        """
-        asyncio._set_running_loop(self.loop)
-        try:
-            function()
-        except Exception as error:  # noqa: BLE001  as the loop does with what a callback raises
-            self.loop.call_exception_handler({"message": f"{function} failed", "exception": error})
-        finally:
-            asyncio._set_running_loop(None)
-        self.loop.call_soon(self.loop.stop)
-        self.loop.run_forever()
 
     def _run_by_another(self, work: Coroutine[Any, Any, _T], ctrl_c: _CtrlC) -> _T:
         """Hands the work over to the thread that runs the loop, and waits."""
@@ -378,14 +403,14 @@ class Driver:
     def close(self) -> None:
         """Ends the loop; what is still on it is cancelled, and calls of other threads end. Once."""
         self._check_outside()
-        with _CtrlC(), self._state:
+        with _CtrlC(self._main_thread), self._state:
             if self.is_over:
                 return
             self._ended = self.is_over = True
             self._state.notify_all()
             self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
-        with _CtrlC():
+        with _CtrlC(self._main_thread):
             if self._exit is not None:
                 self._raise_exit()
 
@@ -413,19 +438,16 @@ class _CtrlC:
     Only where it would be: in the main thread, with Python's own handler.
     """
 
-    __slots__ = ("_end", "_is_on", "_loop", "has_come")
+    __slots__ = ("_end", "_is_on", "_loop", "_main_thread", "has_come")
 
-    def __init__(self) -> None:
+    def __init__(self, main_thread: int | None) -> None:
         self.has_come = False
+        self._main_thread = main_thread
         self._end: Callable[[], object] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._is_on = False
 
     def __enter__(self) -> Self:
-        if (
-            threading.current_thread() is threading.main_thread()
-            and getsignal(_SIGINT) is signal.default_int_handler
-        ):
+        if this_thread() == self._main_thread and getsignal(_SIGINT) is signal.default_int_handler:
             set_handler(_SIGINT, self._interrupt)
             self._is_on = True
         return self
@@ -440,57 +462,48 @@ class _CtrlC:
 
     def ends(self, end: Callable[[], object], loop: asyncio.AbstractEventLoop) -> None:
         """What to call on the loop, also if Ctrl-C has come already."""
-        self._end, self._loop = end, loop
+        self._loop, self._end = loop, end
         if self.has_come:
             loop.call_soon_threadsafe(end)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         self.has_come = True
-        if self._end is not None and self._loop is not None:
+        if self._end is not None:
             self._loop.call_soon_threadsafe(self._end)
 
 
-class _ReceiptWait:
-    """Ends the run of the loop when a receipt is done, or the time is up."""
+class _Wait:
+    """Ends the run of the loop when something is done, or the time is up."""
 
-    __slots__ = ("_loop", "_timer", "is_over")
+    __slots__ = ("_loop", "clock", "deadline", "is_over")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, delivery: Delivery) -> None:
+    def __init__(self, loop: ClientLoop, clock: Clock, seconds: float | None) -> None:
         self._loop = loop
-        self._timer: Timer | None = None
-        # Only the loop completes receipts, and it does not run now.
-        self.is_over = delivery.done()
-        if not self.is_over:
-            delivery.add_done_callback(self._end)
+        self.clock = clock
+        self.deadline = _NEVER if seconds is None else clock.monotonic() + seconds
+        self.is_over = False
 
-    def end_after(self, seconds: float, clock: Clock) -> None:
-        if not self.is_over:
-            self._timer = clock.call_later(max(0.0, seconds), self._end)
-
-    def _end(self, *_: Delivery) -> None:
-        # A receipt that is done after the wait has nothing to stop.
+    def end(self, *_: object) -> None:
+        # What is done after the wait has nothing to stop.
         if not self.is_over:
             self.is_over = True
             self._loop.stop()
-
-    def close(self) -> None:
-        self.is_over = True
-        if self._timer is not None:
-            self._timer.cancel()
 
 
 def _in_a_loop() -> bool:
     return asyncio._get_running_loop() is not None
 
 
-async def _done(delivery: Delivery, seconds: float | None, clock: Clock) -> None:
+async def _done(awaited: Awaited, seconds: float | None, clock: Clock) -> None:
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def notify(*_: Delivery) -> None:
+    def notify(*_: object) -> None:
         if not done.done():
             done.set_result(None)
 
-    delivery.add_done_callback(notify)
+    if awaited.done():
+        return
+    awaited.add_done_callback(notify)
     timer = None if seconds is None else clock.call_later(max(0.0, seconds), notify)
     try:
         await done
