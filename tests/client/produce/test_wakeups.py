@@ -20,7 +20,7 @@ def test_what_begins_to_linger_waits_for_a_timer_that_rings_in_time(run: Run) ->
     async def body(world: World) -> None:
         dirty = DirtyBuffers(world.runtime.clock, LINGER)
         first, second = buffers(2)
-        assert dirty.take() == []
+        assert dirty.take(world.runtime.clock.monotonic()) == []
         until: list[float] = []
 
         def rings_by(when: float) -> bool:
@@ -32,8 +32,8 @@ def test_what_begins_to_linger_waits_for_a_timer_that_rings_in_time(run: Run) ->
         assert dirty.new == {}
         assert 0 < until[0] <= LINGER
         dirty.new[second] = False
-        assert dirty.take() == [second, first]
-        assert dirty.take() == []
+        assert dirty.take(world.runtime.clock.monotonic()) == [second, first]
+        assert dirty.take(world.runtime.clock.monotonic()) == []
 
     run(body)
 
@@ -42,10 +42,10 @@ def test_without_such_a_timer_the_loop_is_called_and_finds_it(run: Run) -> None:
     async def body(world: World) -> None:
         dirty = DirtyBuffers(world.runtime.clock, LINGER)
         (only,) = buffers(1)
-        dirty.take()
+        dirty.take(world.runtime.clock.monotonic())
         dirty.new[only] = False
         assert not dirty.put_off(lambda when: False)
-        assert dirty.take() == [only]
+        assert dirty.take(world.runtime.clock.monotonic()) == [only]
 
     run(body)
 
@@ -54,10 +54,10 @@ def test_a_full_batch_and_a_loop_that_has_not_looked_for_long_do_not_wait(run: R
     async def body(world: World) -> None:
         dirty = DirtyBuffers(world.runtime.clock, LINGER)
         first, second = buffers(2)
-        dirty.take()
+        dirty.take(world.runtime.clock.monotonic())
         dirty.new.update({first: False, second: True})
         assert not dirty.put_off(lambda when: True)
-        assert dirty.take() == [first, second]
+        assert dirty.take(world.runtime.clock.monotonic()) == [first, second]
         dirty.new[first] = False
         world.clock.advance(LINGER / 2)
         assert not dirty.put_off(lambda when: True)
@@ -69,7 +69,7 @@ def test_without_lingering_nothing_waits(run: Run) -> None:
     async def body(world: World) -> None:
         dirty = DirtyBuffers(world.runtime.clock, 0.0)
         (only,) = buffers(1)
-        dirty.take()
+        dirty.take(world.runtime.clock.monotonic())
         dirty.new[only] = False
         assert not dirty.put_off(lambda when: True)
 
@@ -100,12 +100,17 @@ class Leader:
             recbuf.set_leader(1)
         sinks: Any = {1: self}
         known = {recbuf.buffer: recbuf for recbuf in self.recbufs}
-        self.wakeups = Wakeups(clock, LINGER, self.dirty, known, sinks, self.completions, self.calls.append)
+        self.wakeups = Wakeups(
+            clock, LINGER, self.dirty, known, sinks, self.completions, self.calls.append, drains_at_once=False
+        )
 
     def add(self, recbuf: RecBuf) -> None:
         # As in a sink, where a RecBuf is ready once.
         if recbuf.partition not in self.ready:
             self.ready.append(recbuf.partition)
+
+    def drain_soon(self) -> None:
+        """What is ready is noted already."""
 
     def look(self) -> None:
         """As the loop does when it was called."""

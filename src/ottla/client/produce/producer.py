@@ -89,6 +89,7 @@ class Producer:
             self._sinks,
             self._completions,
             self._call,
+            drains_at_once=threads is not None,
         )
         self.notify = self._wakeups.notify
         self._sink_context = SinkContext(

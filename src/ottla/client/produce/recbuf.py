@@ -108,6 +108,11 @@ class RecBuf:
     def is_empty(self) -> bool:
         return not self.batches and self.buffer.records == 0
 
+    @property
+    def has_more(self) -> bool:
+        """Whether there is anything that is in no request."""
+        return self._queued > 0 or self.buffer.records > 0
+
     def ready_at(self) -> float | None:
         """From when on there is a batch to send; None while that depends on an event, or there is nothing."""
         if self.leader is None or self.is_compressing:

@@ -114,18 +114,18 @@ class Sink:
         return len(self._pending)
 
     def add(self, recbuf: RecBuf) -> None:
-        """It has something to send: drained soon, with everything else that comes until then."""
+        """It has something to send, and goes out when the sink is drained."""
         self._ready[recbuf] = None
-        self.drain_soon()
 
     def remove(self, recbuf: RecBuf) -> None:
         """This broker leads it no more."""
         self._ready.pop(recbuf, None)
 
     def drain_soon(self) -> None:
+        """Drains in the next iteration of the loop, with everything else that comes until then."""
         if self._ready and not self._is_draining and not self._is_closed:
             self._is_draining = True
-            asyncio.get_running_loop().call_soon(self._drain)
+            asyncio.get_running_loop().call_soon(self._drain_now)
 
     def close(self) -> None:
         """Sends nothing any more; responses to pending requests are ignored."""
@@ -136,21 +136,27 @@ class Sink:
 
     # Draining
 
-    def _drain(self) -> None:
+    def _drain_now(self) -> None:
         self._is_draining = False
+        if self._ready:
+            self.drain(self._clock.monotonic())
+
+    def drain(self, now: float) -> None:
+        """Sends what is ready, as far as it can be sent."""
         while self._ready and not self._is_closed:
-            connection = self._usable_connection()
-            now = self._clock.monotonic()
-            sendable = connection is not None and self.in_flight < self._settings.max_in_flight
+            connection = self._usable_connection(now)
+            sendable = connection is not None and len(self._pending) < self._settings.max_in_flight
             self._context.latency.on_ready(self.node_id, now, sendable=sendable)
             if connection is None or not sendable:
                 return
             request = self._take(now)
             if not request:
                 return
-            self._send(connection, request, now)
+            self._send(connection, request)
+            if self._ready:
+                now = self._clock.monotonic()
 
-    def _usable_connection(self) -> BrokerConnection | None:
+    def _usable_connection(self, now: float) -> BrokerConnection | None:
         """The connection, if requests may go over it now; else what leads to that is under way."""
         connection = self._connection
         if connection is None or connection.is_closed:
@@ -158,7 +164,7 @@ class Sink:
                 self._is_connecting = True
                 self._context.tasks.spawn(self._connect(), f"connect the sink of broker {self.node_id}")
             return None
-        if connection.paused_until and (pause := connection.paused_until - self._clock.monotonic()) > 0:
+        if connection.paused_until and (pause := connection.paused_until - now) > 0:
             self._wait(pause)
             return None
         if self._settings.acks == 0 and connection.pending_bytes >= _MOST_AHEAD:
@@ -227,12 +233,13 @@ class Sink:
             self._seal(batch, now)
             room -= batch.encoded.size
             taken.append((recbuf, batch))
-            if (when := recbuf.ready_at()) is not None:
+            if recbuf.has_more and (when := recbuf.ready_at()) is not None:
                 if when <= now:
                     ready[recbuf] = None
                 else:
                     wakeups.remind(recbuf, when)
-        ready.update(dict.fromkeys(without_id))
+        if without_id:
+            ready.update(dict.fromkeys(without_id))
         return taken
 
     async def _compress(self, recbuf: RecBuf, batch: ProducerBatch) -> None:
@@ -261,7 +268,7 @@ class Sink:
 
     # Sending
 
-    def _send(self, connection: BrokerConnection, taken: list[_Sent], now: float) -> None:
+    def _send(self, connection: BrokerConnection, taken: list[_Sent]) -> None:
         try:
             message, request = self._message(connection, taken)
         except KafkaError as error:

@@ -51,6 +51,8 @@ class DirtyBuffers:
 
         `rings_by(time)` says whether the timer will have the loop take everything until then.
         """
+        if not self._linger:
+            return False
         now = self._clock.monotonic()
         new = self.new.copy()
         if now >= self._rest_until or any(new.values()):
@@ -62,11 +64,11 @@ class DirtyBuffers:
         # Last: a timer that has rung in the meantime may have missed it.
         return rings_by(now + self._linger)
 
-    def take(self) -> list[RecordBuffer]:
+    def take(self, now: float) -> list[RecordBuffer]:
         """Everything, for the loop."""
-        self._rest_until = self._clock.monotonic() + self._linger / _LOOKS
+        self._rest_until = now + self._linger / _LOOKS
         taken: list[RecordBuffer] = []
-        for dirty in (self.new, self._put_off):
+        for dirty in (self.new, self._put_off) if self._put_off else (self.new,):
             for buffer in dirty.copy():
                 # Before the loop looks at it: an append from now on marks it again.
                 dirty.pop(buffer, None)
@@ -86,8 +88,14 @@ class Wakeups:
         sinks: Mapping[int, Sink],
         completions: Completions,
         call: Callable[[Callable[[], object]], object],
+        *,
+        drains_at_once: bool,
     ) -> None:
-        """`call(function)` has a function called on the loop, from any thread."""
+        """`call(function)` has a function called on the loop, from any thread.
+
+        `drains_at_once`: what is ready is sent where it is noticed. Else in the next iteration of the loop, together
+        with what a coroutine appends until then.
+        """
         self.slack = linger / 2
         """How much less than it should a batch may have lingered that goes with others."""
         self._clock = clock
@@ -96,6 +104,7 @@ class Wakeups:
         self._sinks = sinks
         self._completions = completions
         self._call = call
+        self._looks: Callable[[], object] = self._look_and_drain if drains_at_once else self._look
         self._is_called = False
         self._alarms: list[tuple[float, int, RecBuf]] = []
         self._count = 0
@@ -117,7 +126,7 @@ class Wakeups:
             return
         try:
             self._is_called = True
-            self._call(self._look)
+            self._call(self._looks)
         except BaseException:
             self._is_called = False
             raise
@@ -134,17 +143,41 @@ class Wakeups:
 
     def _look(self) -> None:
         self._is_called = False
-        for recbuf in self._take_dirty():
-            self.consider(recbuf)
+        now = self._clock.monotonic()
+        for recbuf in self._take_dirty(now):
+            self._consider(recbuf, now)
 
-    def _take_dirty(self) -> list[RecBuf]:
+    def _look_and_drain(self) -> bool:
+        """False if the loop need not be run for this: all was sent, and no response was due before."""
+        self._is_called = False
+        now = self._clock.monotonic()
+        sinks: dict[Sink, None] = {}
+        for recbuf in self._take_dirty(now):
+            when = recbuf.ready_at()
+            if when is None or self._is_closed:
+                continue
+            if when > now:
+                self.remind(recbuf, when)
+                continue
+            sink = self._sink_of(recbuf)
+            sink.add(recbuf)
+            sinks[sink] = None
+        is_needed = not sinks
+        for sink in sinks:
+            was_busy = sink.in_flight
+            sink.drain(now)
+            if was_busy or not sink.in_flight:
+                is_needed = True
+        return is_needed
+
+    def _take_dirty(self, now: float) -> list[RecBuf]:
         """The RecBufs of dirty buffers."""
-        self.sweep_later()
-        urgent = bool(self._completions.space_waiters)
+        if self._sweeper is None:
+            self.sweep_later()
         # One that is not found is of a topic that was forgotten.
         known = self._recbufs
-        taken = [recbuf for buffer in self._dirty.take() if (recbuf := known.get(buffer)) is not None]
-        if urgent:
+        taken = [recbuf for buffer in self._dirty.take(now) if (recbuf := known.get(buffer)) is not None]
+        if self._completions.space_waiters:
             for recbuf in taken:
                 recbuf.is_urgent = True
         return taken
@@ -166,17 +199,25 @@ class Wakeups:
 
     def consider(self, recbuf: RecBuf) -> None:
         """Something about it has changed: it goes to its sink if it is ready, or gets an alarm."""
+        self._consider(recbuf, self._clock.monotonic())
+
+    def _consider(self, recbuf: RecBuf, now: float) -> None:
         when = recbuf.ready_at()
         if when is None or self._is_closed:
             return
-        if when <= self._clock.monotonic():
+        if when <= now:
             self._hand_over(recbuf)
         else:
             self.remind(recbuf, when)
 
     def _hand_over(self, recbuf: RecBuf) -> None:
+        sink = self._sink_of(recbuf)
+        sink.add(recbuf)
+        sink.drain_soon()
+
+    def _sink_of(self, recbuf: RecBuf) -> Sink:
         assert recbuf.leader is not None, "without a leader nothing is ready"
-        self._sinks[recbuf.leader].add(recbuf)
+        return self._sinks[recbuf.leader]
 
     def remind(self, recbuf: RecBuf, when: float) -> None:
         """It is ready at a time to come."""
@@ -217,7 +258,7 @@ class Wakeups:
 
     def _due(self, now: float) -> Iterator[RecBuf]:
         """What was put off until now, and those whose alarm rings, or would soon."""
-        yield from self._take_dirty()
+        yield from self._take_dirty(now)
         while self._alarms and self._alarms[0][0] <= now + self.slack:
             when, _, recbuf = heappop(self._alarms)
             if when == recbuf.alarm_at:
