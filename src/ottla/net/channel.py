@@ -174,6 +174,19 @@ class Channel:
         pending.size = self._connection.send(parts)
         return pending
 
+    def send_encoded(
+        self, api: Api, version: int, encode: Callable[[int], bytes], on_done: OnDone
+    ) -> PendingRequest:
+        """`send` for a small request that `encode(correlation_id)` gives as it goes over the wire."""
+        if self.is_closed:
+            raise self._lost_error()
+        pending = PendingRequest(api, version, on_done)
+        correlation_id = self._next_correlation_id()
+        data = encode(correlation_id)
+        self._pending[correlation_id] = pending
+        pending.size = self._connection.send_small(data)
+        return pending
+
     async def request(self, request: Message, version: int, timeout: float | None = None) -> Message:
         """The response to a request; TimeoutError if it takes more than `timeout` seconds."""
         response = self.send(request, version).future

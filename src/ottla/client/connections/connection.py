@@ -27,6 +27,7 @@ from ottla.hooks import Hooks
 from ottla.net import Channel, OnDone, PendingRequest
 from ottla.runtime import Buffers, Runtime, Timer
 from ottla.wire import DEFAULT_MAX_FRAME_SIZE, Message, api_named
+from ottla.wire.apis import Api
 from ottla.wire.messages import ApiVersionsResponse
 
 _MAX_REQUEST: Final = DEFAULT_MAX_FRAME_SIZE
@@ -195,31 +196,45 @@ class BrokerConnection:
         try:
             pending = self._channel.send(request, version, _MAX_REQUEST, on_done)
         except KafkaError as error:
-            raise self._why_not_sent(request, error) from error
-        now = self._used_at = pending.sent_at = self._clock.monotonic()
-        pending.deadline = now + (self._request_timeout if timeout is None else timeout)
-        if pending.deadline < self._check_at:
-            self._check_in(pending.deadline - now)
-        if (notify := self._hooks.on_broker_write) is not None:
-            notify(self.node_id, request.API_KEY, pending.size, None)
+            raise self._why_not_sent(request.API_KEY, error) from error
+        self._begun(pending, self._request_timeout if timeout is None else timeout)
         return pending
+
+    def begin_encoded(
+        self, api: Api, version: int, encode: Callable[[int], bytes], on_done: OnDone
+    ) -> PendingRequest:
+        """`begin` for a small request that `encode(correlation_id)` gives as it goes over the wire."""
+        try:
+            pending = self._channel.send_encoded(api, version, encode, on_done)
+        except KafkaError as error:
+            raise self._why_not_sent(api.key, error) from error
+        self._begun(pending, self._request_timeout)
+        return pending
+
+    def _begun(self, pending: PendingRequest, timeout: float) -> None:
+        now = self._used_at = pending.sent_at = self._clock.monotonic()
+        pending.deadline = now + timeout
+        if pending.deadline < self._check_at:
+            self._check_in(timeout)
+        if (notify := self._hooks.on_broker_write) is not None:
+            notify(self.node_id, pending.api.key, pending.size, None)
 
     def send_oneway(self, request: Message, version: int) -> None:
         """Sends a request that has no response, a Produce with acks=0; raises what `send` would if it cannot."""
         try:
             size = self._channel.send_oneway(request, version, _MAX_REQUEST)
         except KafkaError as error:
-            raise self._why_not_sent(request, error) from error
+            raise self._why_not_sent(request.API_KEY, error) from error
         self._used_at = self._clock.monotonic()
         if (notify := self._hooks.on_broker_write) is not None:
             notify(self.node_id, request.API_KEY, size, None)
 
-    def _why_not_sent(self, request: Message, error: KafkaError) -> KafkaError:
+    def _why_not_sent(self, api_key: int, error: KafkaError) -> KafkaError:
         if not isinstance(error, ProtocolError):
             reason = str(error)
             error = ConnectionFailedError(f"nothing was sent to broker {self.node_id}: {reason}")
         if (notify := self._hooks.on_broker_write) is not None:
-            notify(self.node_id, request.API_KEY, 0, error)
+            notify(self.node_id, api_key, 0, error)
         return error
 
     # Time

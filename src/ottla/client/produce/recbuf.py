@@ -34,6 +34,7 @@ from ottla.client.produce.batch import NO_SEQUENCE, ProducerBatch
 from ottla.client.produce.producer_id import NO_PRODUCER, ProducerIdentity
 from ottla.wire import ZERO_UUID, Uuid
 from ottla.wire.records import EncodedBatch, RecordBuffer
+from ottla.wire.templates import RecordsTemplate
 
 _SEQUENCES: Final = 1 << 31
 
@@ -75,6 +76,8 @@ class RecBuf:
         """The topic was created anew without this partition: there is nowhere to send anything to."""
         self.is_urgent = False
         """What gathers does not linger: a caller waits for it, or for the memory that it takes."""
+        self.template: RecordsTemplate | None = None
+        """Of requests with one batch of this partition alone."""
         self.alarm_at: float | None = None
         """When the loop will look at it again (wakeups.py)."""
         self.identity: ProducerIdentity | None = None if is_idempotent else NO_PRODUCER
@@ -367,6 +370,8 @@ class RecBuf:
         """A topic that was created anew knows nothing of our sequences, and what the old one had is gone."""
         if self.topic_id not in (ZERO_UUID, topic_id):
             self.end_epoch(EpochEnd.FORGOTTEN)
+        if self.topic_id != topic_id:
+            self.template = None
         self.topic_id = topic_id
         self.is_deleted = False
 

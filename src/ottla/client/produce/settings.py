@@ -18,6 +18,7 @@ _ACKS: Final = {"all": -1, -1: -1, 0: 0, 1: 1}
 class ProduceSettings:
     """Times in seconds, sizes in bytes."""
 
+    client_id: str
     acks: int
     is_idempotent: bool
     max_in_flight: int
@@ -44,6 +45,7 @@ class ProduceSettings:
     @classmethod
     def of(cls, config: ClientConfig, random: Random) -> ProduceSettings:
         return cls(
+            client_id=config.client_id,
             acks=_ACKS[config.acks],
             is_idempotent=config.enable_idempotence,
             max_in_flight=config.max_in_flight_requests_per_connection,

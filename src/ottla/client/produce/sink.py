@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil
@@ -40,17 +41,20 @@ from ottla.errors import (
     KafkaError,
     ProtocolError,
 )
-from ottla.net import PendingRequest
+from ottla.net import OnDone, PendingRequest
 from ottla.runtime import Runtime, Timer
 from ottla.wire import ZERO_UUID, Message, Uuid
 from ottla.wire.messages import ProduceRequest, ProduceResponse
 from ottla.wire.records import seal
+from ottla.wire.templates import RECORDS, RecordsTemplate
 
 _logger = logging.getLogger("ottla.client.produce.producer")
 
 _TOPIC_IDS_SINCE: Final = 13
 _LARGE: Final = 32 * 1024
 """Compressing more than this takes longer than handing it to a thread."""
+_SMALL: Final = 16 * 1024
+"""Up to this size a batch is copied into its request, which is one piece then."""
 _MOST_AHEAD: Final = 1024 * 1024
 """Bytes that wait for the socket, from which on nothing more is sent without acknowledgements."""
 _JITTER: Final = 0.2
@@ -270,53 +274,75 @@ class Sink:
 
     def _send(self, connection: BrokerConnection, taken: list[_Sent]) -> None:
         try:
-            message, request = self._message(connection, taken)
+            version = self._version(connection, taken)
         except KafkaError as error:
             # This broker has no version of Produce that we have: nothing was sent.
             self._refuse_all(taken, error)
             return
+        request = _InFlight(version)
+        by_id = version >= _TOPIC_IDS_SINCE
+        for sent in taken:
+            recbuf = sent[0]
+            request.batches[recbuf.topic_id if by_id else recbuf.topic, recbuf.partition] = sent
         if self._settings.acks == 0:
-            self._send_oneway(connection, message, request)
+            self._send_oneway(connection, request)
             return
         self._pending.append(request)
+        on_done = partial(self._on_done, request)
         try:
-            connection.begin(message, request.version, partial(self._on_done, request))
+            if len(taken) == 1 and taken[0][1].encoded.size <= _SMALL:
+                self._send_alone(connection, version, taken[0], on_done)
+            else:
+                connection.begin(self._message(taken), version, on_done)
         except KafkaError as error:
             # In its turn, behind what is lost with the same connection.
             asyncio.get_running_loop().call_soon(self._finish, request, None, error)
         self._context.completions.written(taken)
 
-    def _message(self, connection: BrokerConnection, taken: list[_Sent]) -> tuple[ProduceRequest, _InFlight]:
+    def _version(self, connection: BrokerConnection, taken: list[_Sent]) -> int:
         version = connection.version(ProduceRequest)
         if version >= _TOPIC_IDS_SINCE:
             for recbuf, _ in taken:
                 if recbuf.topic_id == ZERO_UUID:
-                    version = connection.version(ProduceRequest, _TOPIC_IDS_SINCE - 1)
-                    break
-        by_id = version >= _TOPIC_IDS_SINCE
-        request = _InFlight(version)
+                    return connection.version(ProduceRequest, _TOPIC_IDS_SINCE - 1)
+        return version
+
+    def _send_alone(self, connection: BrokerConnection, version: int, sent: _Sent, on_done: OnDone) -> None:
+        """One small batch: what is around it was the same the last time."""
+        recbuf, batch = sent
+        template = recbuf.template
+        if template is None or template.version != version:
+            message = self._message_around([(recbuf, RECORDS)])
+            template = recbuf.template = RecordsTemplate(message, version, self._settings.client_id)
+        records = memoryview(batch.encoded)
+        connection.begin_encoded(
+            template.api, version, lambda correlation_id: template.encode(correlation_id, records), on_done
+        )
+
+    def _message(self, taken: Iterable[_Sent]) -> ProduceRequest:
+        return self._message_around([(recbuf, memoryview(batch.encoded)) for recbuf, batch in taken])
+
+    def _message_around(self, taken: list[tuple[RecBuf, memoryview]]) -> ProduceRequest:
         topics: dict[tuple[str, Uuid], ProduceRequest.TopicProduceData] = {}
-        for recbuf, batch in taken:
+        for recbuf, records in taken:
             key = (recbuf.topic, recbuf.topic_id)
             topic = topics.get(key)
             if topic is None:
                 topic = ProduceRequest.TopicProduceData(name=recbuf.topic, topic_id=recbuf.topic_id)
                 topics[key] = topic
             topic.partition_data.append(
-                ProduceRequest.PartitionProduceData(index=recbuf.partition, records=memoryview(batch.encoded))
+                ProduceRequest.PartitionProduceData(index=recbuf.partition, records=records)
             )
-            request.batches[recbuf.topic_id if by_id else recbuf.topic, recbuf.partition] = (recbuf, batch)
-        message = ProduceRequest(
+        return ProduceRequest(
             acks=self._settings.acks,
             timeout_ms=self._settings.request_timeout_ms,
             topic_data=list(topics.values()),
         )
-        return message, request
 
-    def _send_oneway(self, connection: BrokerConnection, message: ProduceRequest, request: _InFlight) -> None:
+    def _send_oneway(self, connection: BrokerConnection, request: _InFlight) -> None:
         """Without acknowledgements a batch is delivered when it is handed over."""
         try:
-            connection.send_oneway(message, request.version)
+            connection.send_oneway(self._message(request.batches.values()), request.version)
         except KafkaError as error:
             self._not_sent(request, error)
             return

@@ -1,0 +1,90 @@
+"""Requests that are sent again and again with little changed: encoded once, then filled in.
+
+A client that sends one small batch at a time, or fetches what comes next of one partition, sends the same request
+but for a few fields. A template is made of a request by its own encoder, for the same bytes at every version; it
+finds the places of those fields by what stands in for them.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from ottla.wire.apis import api_for_key
+from ottla.wire.frames import encode_request
+from ottla.wire.message import Message
+from ottla.wire.primitives import Buffer, uvarint
+
+RECORDS: Final = memoryview(b"in place of the records")
+"""Stands in for the one `records` field of a request."""
+
+INT32: Final = 0x5BADF00D
+INT64: Final = 0x5CA1AB1E_0DDBA11D
+"""Stand in for one field each; as any numbers that no request has by chance."""
+
+_START: Final = struct.Struct(">ihhi")
+"""The size, the API's key, the version, the correlation id."""
+_INT32: Final = struct.Struct(">i")
+_INT64: Final = struct.Struct(">q")
+_SIZE: Final = 4
+_CORRELATION_ID_AT: Final = 8
+_TWO_BYTES: Final = 1 << 14
+
+
+class RecordsTemplate:
+    """A request with one `records` field."""
+
+    __slots__ = ("_after", "_before", "_is_flexible", "_size", "api", "version")
+
+    def __init__(self, request: Message, version: int, client_id: str | None) -> None:
+        """In the place of its records the request has `RECORDS`."""
+        self.api = api_for_key(request.API_KEY)
+        self.version = version
+        parts = encode_request(request, version, 0, client_id)
+        # The encoder passes records on as they are, behind their length.
+        at = next(index for index, part in enumerate(parts) if part == RECORDS)
+        self._is_flexible = self.api.request_header_version(version) >= 2
+        self._before = b"".join(parts[1 : at - 1])
+        self._after = b"".join(parts[at + 1 :])
+        self._size = _START.size - _SIZE + len(self._before) + len(self._after)
+
+    def encode(self, correlation_id: int, records: Buffer) -> bytes:
+        """The request with these records, size first."""
+        count = len(records)
+        if not self._is_flexible:
+            length = _INT32.pack(count)
+        elif 0x7F <= count < _TWO_BYTES - 1:
+            # One more is said, as 0 stands for null; and nearly all batches of which this is used have two bytes.
+            length = bytes(((count + 1) & 0x7F | 0x80, (count + 1) >> 7))
+        else:
+            length = uvarint(count + 1)
+        size = self._size + len(length) + count
+        start = _START.pack(size, self.api.key, self.version, correlation_id)
+        return b"".join((start, self._before, length, records, self._after))
+
+
+class NumbersTemplate:
+    """A request in which one INT32 and one INT64 change."""
+
+    __slots__ = ("_int32_at", "_int64_at", "_request", "api", "version")
+
+    def __init__(self, request: Message, version: int, client_id: str | None) -> None:
+        """In the places of the two fields the request has `INT32` and `INT64`."""
+        self.api = api_for_key(request.API_KEY)
+        self.version = version
+        self._request = bytearray(b"".join(encode_request(request, version, 0, client_id)))
+        self._int32_at = self._place(_INT32.pack(INT32))
+        self._int64_at = self._place(_INT64.pack(INT64))
+
+    def _place(self, stand_in: bytes) -> int:
+        if self._request.count(stand_in) != 1:
+            raise ValueError(f"{self.api.name} v{self.version} has {stand_in.hex()} not exactly once")
+        return self._request.index(stand_in)
+
+    def encode(self, correlation_id: int, int32: int, int64: int) -> bytes:
+        """The request with these numbers, size first."""
+        request = self._request
+        _INT32.pack_into(request, _CORRELATION_ID_AT, correlation_id)
+        _INT32.pack_into(request, self._int32_at, int32)
+        _INT64.pack_into(request, self._int64_at, int64)
+        return bytes(request)
