@@ -80,7 +80,7 @@ ADMIN: dict[str, Use] = {
 # They look at what is there, and neither wait nor change anything; or are called where there is no loop at all.
 ANYWHERE: dict[type, set[str]] = {
     ottla.AsyncClient: {"forked"},
-    ottla.AsyncConsumer: {"assignment", "paused", "lag", "known_position", "now", "poll_limit"},
+    ottla.AsyncConsumer: {"assignment", "paused", "lag", "known_position", "is_begun", "poll_limit"},
     AsyncAdmin: set(),
 }
 # For the client's own loop: its tasks and its end call them.

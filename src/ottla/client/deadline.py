@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 def check_timeout(timeout: object) -> None:
     """A TypeError or ValueError for what no caller can mean by a number of seconds; None is for "not given"."""
-    if timeout is None:
+    if timeout is None or (timeout.__class__ is float and timeout >= 0):
         return
     if isinstance(timeout, bool) or not isinstance(timeout, Real):
         raise TypeError(f"a timeout is a number of seconds or None, not {type(timeout).__name__}")

@@ -65,6 +65,11 @@ class PendingRequest:
         else:
             self.future.set_result(response)
 
+    def give_up(self) -> None:
+        """Its caller waits no more: its response is dropped when it comes."""
+        if not self.is_done:
+            self.error = ConnectionLostError("nobody waits for the response any more")
+
     def fail(self, error: KafkaError) -> None:
         if self.is_done:
             return

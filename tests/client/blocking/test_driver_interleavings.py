@@ -38,9 +38,8 @@ PLANTED: dict[str, tuple[str, str, str, str]] = {
         "Event loop is closed",
     ),
     "leaving tells nobody": (
-        "        if self._background_sleeps or self._waiting_calls:\n            with self._state:\n"
-        "                self._state.notify_all()\n",
-        "",
+        "                self._background_sleeps = False\n                self._state.notify_all()\n",
+        "                pass\n",
         "post",
         "nobody runs the loop",
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from random import Random
 from typing import Any, cast
 
@@ -17,24 +17,41 @@ from ottla.client.consume.partition_records import PartitionRecords
 from ottla.client.consume.source import Source
 from ottla.client.topic_partition import TopicPartition
 from ottla.config import ClientConfig
-from ottla.errors import ClientClosedError, ConnectionLostError, UnsupportedApiError
+from ottla.errors import ClientClosedError, ConnectionLostError, KafkaError, UnsupportedApiError
 from ottla.hooks import Hooks
-from ottla.wire import Message, Uuid
+from ottla.net import OnDone, PendingRequest
+from ottla.wire import Message, Uuid, api_named
+from ottla.wire.apis import Api
 from ottla.wire.batches import PlainRecord, encode_batch
+from ottla.wire.frames import decode_request
 from ottla.wire.messages import FetchRequest, FetchResponse
 from tests.client.worlds import World, in_simulation
 
 ID = Uuid(b"0123456789abcdef")
 
 
+class Response:
+    """Of a request that is pending, as a future of it would be."""
+
+    def __init__(self, on_done: OnDone) -> None:
+        self.pending = PendingRequest(api_named("Fetch"), 17, on_done)
+
+    def set_result(self, response: Message) -> None:
+        if not self.pending.is_done:
+            self.pending.succeed(response)
+
+    def set_exception(self, error: KafkaError) -> None:
+        self.pending.fail(error)
+
+
 class Connection:
-    """What was sent over it, and the futures of the responses."""
+    """What was sent over it, and the responses to come."""
 
     def __init__(self) -> None:
         self.is_closed = False
         self.paused_until = 0.0
         self.sent: list[FetchRequest] = []
-        self.responses: list[asyncio.Future[Message]] = []
+        self.responses: list[Any] = []
         self.unsupported = False
         self.versions = 0
 
@@ -44,12 +61,22 @@ class Connection:
             raise UnsupportedApiError("no Fetch")
         return 17 if most is None else most
 
-    def send(
-        self, request: FetchRequest, version: int, timeout: float | None = None
-    ) -> asyncio.Future[Message]:
+    def begin(self, request: FetchRequest, version: int, on_done: OnDone) -> PendingRequest:
+        self.sent.append(request)
+        self.responses.append(Response(on_done))
+        return self.responses[-1].pending  # type: ignore[no-any-return]
+
+    def begin_encoded(
+        self, api: Api, version: int, encode: Callable[[int], bytes], on_done: OnDone
+    ) -> PendingRequest:
+        request = decode_request(encode(5)[4:])[1]
+        assert isinstance(request, FetchRequest)
+        return self.begin(request, version, on_done)
+
+    def send(self, request: FetchRequest, version: int) -> asyncio.Future[Message]:
         self.sent.append(request)
         self.responses.append(asyncio.get_running_loop().create_future())
-        return self.responses[-1]
+        return self.responses[-1]  # type: ignore[no-any-return]
 
 
 class Broker:
@@ -90,6 +117,10 @@ class Owner:
         self.routed: list[Cursor] = []
         self.problems: list[tuple[int, FetchProblem]] = []
         self.completed = 0
+        self.workers: list[asyncio.Task[None]] = []
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        self.workers.append(asyncio.ensure_future(work))
 
     def route(self, cursor: Cursor) -> None:
         self.routed.append(cursor)
@@ -112,7 +143,7 @@ class Fetching:
         context = ConsumerContext(config, world.runtime, Hooks(), fake, fake, cast("Any", None))
         self.source = Source(1, context, self.queue, Backoff(0.1, 1.0, Random(1)), cast("Any", self.owner))
         self.cursors = [self.cursor(0), self.cursor(1)]
-        self.task = asyncio.ensure_future(self.source.run())
+        self.source.start()
 
     def cursor(self, partition: int) -> Cursor:
         cursor = Cursor(TopicPartition("orders", partition), ID)
@@ -144,8 +175,11 @@ class Fetching:
         await self.settle()
 
     async def stop(self) -> None:
-        self.task.cancel()
-        await asyncio.gather(self.task, return_exceptions=True)
+        self.source.stop()
+        for worker in self.owner.workers:
+            worker.cancel()
+        await asyncio.gather(*self.owner.workers, return_exceptions=True)
+        assert not [worker for worker in self.owner.workers if not worker.cancelled() and worker.exception()]
 
 
 def data(partition: int, first: int = 0, **options: Any) -> dict[str, Any]:
@@ -177,8 +211,7 @@ def test_one_response_waits_for_the_reader_and_the_next_is_fetched_when_that_is_
         assert len(it.connection.sent) == 1, "the reader has begun nothing"
         first = it.queue.take_nowait()
         assert isinstance(first, PartitionRecords)
-        assert it.states == [State.USABLE, State.USABLE]
-        await it.settle()
+        assert it.states == [State.IN_FLIGHT, State.IN_FLIGHT]
         assert len(it.connection.sent) == 2
         it.queue.take_nowait()
         assert it.states == [State.IN_FLIGHT, State.IN_FLIGHT], "the second part of a response begins nothing"
@@ -320,6 +353,7 @@ def test_ends_with_its_client_and_tells_the_broker_that_the_fetch_session_is_ove
         it.broker.error = ClientClosedError()
         it.source.wake()
         await it.settle()
-        assert isinstance(it.task.exception(), ClientClosedError)
+        assert len(it.connection.sent) == 2
+        assert all(worker.done() for worker in it.owner.workers)
 
     fetching(body)

@@ -9,7 +9,7 @@ consumer is for one thread at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,12 +20,50 @@ from ottla.client.consume.iterators import BatchReader
 from ottla.client.consume.offset_spec import Start
 from ottla.client.deadline import check_timeout
 from ottla.client.topic_partition import TopicPartition
-from ottla.errors import ApiTimeoutError, CorruptBatchError, DeserializationError, KafkaError
+from ottla.errors import (
+    ApiTimeoutError,
+    ClientClosedError,
+    CorruptBatchError,
+    DeserializationError,
+    KafkaError,
+)
 
 if TYPE_CHECKING:
     import pyarrow
 
     from ottla.wire.records import Records
+
+
+class _Arrival:
+    """Something to read, as the driver waits for it."""
+
+    __slots__ = ("_consumer", "_function", "has_come")
+
+    def __init__(self, consumer: AsyncConsumer) -> None:
+        self._consumer = consumer
+        self._function: Callable[..., object] | None = None
+        self.has_come = False
+        # For good: one thread at a time reads, and waits here again and again.
+        consumer.queue.waiters.append(self._notify)
+
+    def done(self) -> bool:
+        """Whether there is something, or never will be."""
+        consumer = self._consumer
+        queue, reader = consumer.queue, consumer.reader
+        if queue.items or reader.resumed:
+            self.has_come = True
+            return True
+        return consumer.is_closed or (queue.is_complete and reader.is_finished)
+
+    def add_done_callback(self, function: Callable[..., object], /) -> None:
+        self.has_come = False
+        self._function = function
+
+    def _notify(self) -> None:
+        self.has_come = True
+        if self._function is not None:
+            function, self._function = self._function, None
+            function()
 
 
 class Consumer:
@@ -35,6 +73,7 @@ class Consumer:
         self._consumer = consumer
         self._reader = consumer.reader
         self._driver = driver
+        self._arrival = _Arrival(consumer)
         on_fork(self)
 
     def __iter__(self) -> Iterator[Any]:
@@ -65,7 +104,7 @@ class Consumer:
             if driver.is_over:
                 driver.check()
             batch = self._reader.batch()
-            if batch is not None or not driver.call(self._consumer.wait_for_data(None)):
+            if batch is not None or not self._wait_for_data(None):
                 return batch
 
     def parts(self, timeout: float | None = None) -> Iterator[tuple[Records, int]]:
@@ -81,7 +120,7 @@ class Consumer:
             if part is not None:
                 yield part
                 continue
-            deadline = None if timeout is None else self._consumer.now() + timeout
+            deadline = None if timeout is None else self._consumer.clock.monotonic() + timeout
             if not self._wait_for_data(deadline):
                 if self._reader.is_finished:
                     return
@@ -94,7 +133,7 @@ class Consumer:
         """
         check_timeout(timeout)
         most = self._consumer.poll_limit(max_records)
-        deadline = None if timeout is None else self._consumer.now() + timeout
+        deadline = None if timeout is None else self._consumer.clock.monotonic() + timeout
         taken: list[Any] = []
         while len(taken) < most:
             try:
@@ -123,7 +162,15 @@ class Consumer:
         return records
 
     def _wait_for_data(self, deadline: float | None) -> bool:
-        return self._driver.call(self._consumer.wait_for_data(deadline))
+        consumer, arrival = self._consumer, self._arrival
+        if not consumer.is_begun:
+            return self._driver.call(consumer.wait_for_data(deadline))
+        seconds = None if deadline is None else max(0.0, deadline - consumer.clock.monotonic())
+        arrival.has_come = False
+        self._driver.wait(arrival, seconds, consumer.clock)
+        if consumer.is_closed:
+            raise ClientClosedError("the consumer is closed")
+        return arrival.has_come
 
     def _send_to_dead_letters(self, error: DeserializationError) -> None:
         if self._consumer.dead_letters is None:

@@ -247,6 +247,8 @@ class Driver:
         # sleeps before it finds the lock taken, so that this thread, which had it, sees that here.
         if self._background_sleeps or self._waiting_calls:
             with self._state:
+                # Once: the next thread to release the lock may be quicker than the one that is being woken.
+                self._background_sleeps = False
                 self._state.notify_all()
 
     def _background(self) -> None:

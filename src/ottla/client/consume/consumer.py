@@ -102,7 +102,7 @@ class AsyncConsumer:
             skips=on_error == "skip",
         )
         self._config = config
-        self._clock = clock
+        self.clock = self._clock = clock
         self._metadata = context.metadata
         self._tasks = context.tasks
         self._is_committed = context.is_committed
@@ -202,28 +202,34 @@ class AsyncConsumer:
     async def wait_for_data(self, deadline: float | None) -> bool:
         """Waits until there may be something to read; False at the end, or when the time is up."""
         loop = asyncio.get_running_loop()
-        if self.is_closed or self._beginning is None or loop is not self._home.loop:
+        if not self.is_begun or loop is not self._home.loop:
             self._check_open()
             self.begin()
         if self.queue.items or self.reader.resumed:
             return True
         if self.queue.is_complete and self.reader.is_finished:
             return False
-        waiters, waiter = self.queue.waiters, loop.create_future()
-        waiters.append(waiter)
+        waiter: asyncio.Future[bool] = loop.create_future()
+        waiters, notify = self.queue.waiters, partial(_set, waiter, True)
+        waiters.append(notify)
         timer = None
         if deadline is not None:
             seconds = max(0.0, deadline - self._clock.monotonic())
-            timer = self._clock.call_later(seconds, _give_up, waiter)
+            timer = self._clock.call_later(seconds, _set, waiter, False)
         try:
-            is_ready: bool = await waiter
+            is_ready = await waiter
         finally:
-            waiters.remove(waiter)
+            waiters.remove(notify)
             if timer is not None:
                 timer.cancel()
         if self.is_closed:
             self._check_open()
         return is_ready
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether something may come by itself; if not, `wait_for_data` begins, or says why not."""
+        return self._beginning is not None and not self.is_closed
 
     # Beginning, on the loop
 
@@ -339,10 +345,6 @@ class AsyncConsumer:
 
     # In the thread that reads
 
-    def now(self) -> float:
-        """By the clock of deadlines."""
-        return self._clock.monotonic()
-
     def poll_limit(self, max_records: int | None) -> int:
         """How many records one poll may give."""
         if max_records is not None and max_records < 1:
@@ -447,9 +449,9 @@ def _no_check() -> None:
     pass
 
 
-def _give_up(waiter: asyncio.Future[bool]) -> None:
+def _set(waiter: asyncio.Future[bool], is_ready: bool) -> None:
     if not waiter.done():
-        waiter.set_result(False)
+        waiter.set_result(is_ready)
 
 
 def _first_start(

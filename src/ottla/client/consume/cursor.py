@@ -256,7 +256,8 @@ class Cursor:
 
         `has_epochs`: the version has a field for the epoch that was consumed last.
         """
-        self._expect(State.USABLE)
+        if self.state is not State.USABLE:
+            self._expect(State.USABLE)
         self.state = State.IN_FLIGHT
         self.flight += 1
         # A follower may lag behind what its leader has given us, which would look like a truncation; and without the
@@ -325,7 +326,8 @@ class Cursor:
             node_id=node_id,
             read_at=now,
         )
-        self.measure(size, next_offset - self.offset)
+        if self.stop is not None:
+            self.measure(size, next_offset - self.offset)
         self.buffer(next_offset, epoch)
         return records
 
@@ -344,7 +346,8 @@ class Cursor:
 
     def buffer(self, next_offset: int, epoch: int) -> None:
         """The fetch brought records up to `next_offset`, the last of them from `epoch`."""
-        self._expect(State.IN_FLIGHT)
+        if self.state is not State.IN_FLIGHT:
+            self._expect(State.IN_FLIGHT)
         if next_offset <= self.offset:
             raise ValueError(f"{self.tp}: fetched from {self.offset} to {next_offset}")
         self.offset = next_offset
@@ -352,11 +355,12 @@ class Cursor:
         # older batch with an offset behind this one would look like a truncation.
         self.last_consumed_epoch = epoch
         self.state = State.BUFFERED
-        self.clear_backoff()
+        self.not_before, self.attempts = 0.0, 0
 
     def begun(self) -> None:
         """The reader has begun the response that holds its data: the next part may be fetched."""
-        self._expect(State.BUFFERED)
+        if self.state is not State.BUFFERED:
+            self._expect(State.BUFFERED)
         self._make_usable()
 
     def _make_usable(self) -> None:

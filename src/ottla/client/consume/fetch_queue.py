@@ -9,7 +9,6 @@ read a consumer holds no more than 2 x fetch_max_bytes per broker (plus what a s
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
@@ -67,14 +66,13 @@ Item: TypeAlias = PartitionRecords | Failure | PositionReset
 class FetchQueue:
     """First in, first out.
 
-    A reader that finds nothing adds a future to `waiters`, on the loop and after another look: it is set when there
-    is something again, or when the end is reached.
+    A reader that finds nothing adds a function to `waiters`, on the loop and after another look: it is called when
+    there is something again, or when the end is reached.
     """
 
     def __init__(self, wake: Wake | None = None) -> None:
         self.items: deque[Item] = deque()
-        self.waiters: list[asyncio.Future[bool]] = []
-        """Of the loop."""
+        self.waiters: list[Callable[[], object]] = []
         self._wake = wake
         self.is_complete = False
         """Nothing more will come: every partition has reached its stop."""
@@ -94,8 +92,7 @@ class FetchQueue:
     def notify(self) -> None:
         """Every waiter looks again."""
         for waiter in self.waiters:
-            if not waiter.done():
-                waiter.set_result(True)
+            waiter()
 
     def complete(self, is_complete: bool) -> None:
         was_complete, self.is_complete = self.is_complete, is_complete

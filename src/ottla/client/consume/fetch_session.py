@@ -15,13 +15,14 @@ is in doubt (a lost connection, an error code), `reset` begins anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from ottla.config import ClientConfig
 from ottla.errors import FetchSessionIdNotFoundError
 from ottla.wire import Uuid
 from ottla.wire.messages import FetchRequest
+from ottla.wire.templates import INT32, INT64, NumbersTemplate
 
 FINAL_EPOCH: Final = -1
 FULL_EPOCH: Final = 0
@@ -104,6 +105,42 @@ class FetchSessionHandler:
         self._id = 0
         self.reset()
         return plan
+
+
+class NextFetch:
+    """The request for what comes next of one partition: encoded once, as only its epoch and its offset change."""
+
+    __slots__ = ("_position", "_session_id", "_template", "api")
+
+    def __init__(self, plan: FetchPlan, version: int, config: ClientConfig, isolation_level: int) -> None:
+        (position,) = plan.changed
+        self._session_id = plan.session_id
+        self._position = position
+        stand_in = FetchPlan(plan.session_id, INT32, [position._replace(offset=INT64)], [])
+        request = fetch_request(stand_in, config, isolation_level)
+        self._template = NumbersTemplate(request, version, config.client_id)
+        self.api = self._template.api
+
+    @staticmethod
+    def is_one(plan: FetchPlan) -> bool:
+        """Whether a plan asks for one partition, and changes nothing else in its session."""
+        return len(plan.changed) == 1 and plan.epoch > FULL_EPOCH and not plan.forgotten
+
+    def fits(self, plan: FetchPlan, version: int) -> bool:
+        """Whether this is the request for the plan."""
+        mine, its = self._position, plan.changed[0]
+        return (
+            mine[:3] == its[:3]
+            and mine[4:] == its[4:]
+            and plan.session_id == self._session_id
+            and version == self._template.version
+        )
+
+    def encode_for(self, plan: FetchPlan) -> Callable[[int], bytes]:
+        """Gives the request for a plan that it fits, by its correlation id."""
+        return lambda correlation_id: self._template.encode(
+            correlation_id, plan.epoch, plan.changed[0].offset
+        )
 
 
 def fetch_request(

@@ -90,6 +90,8 @@ class Reader:
 
     def records(self) -> Iterator[Any] | None:
         """The rest of the current part, else those of the next that has any; None: nothing is there now."""
+        if self._current is None and not (self._queue.items or self.resumed or self._deferred):
+            return None
         while (part := self._current or self._next_part()) is not None:
             iterator = self._open(part) if self.iterator is None else self.iterator
             if iterator is not None:

@@ -2,7 +2,7 @@
 
 A session is started and stopped. Stopping has an order, and each step needs the one before it:
 
-    1. cancel the workers, fetches and lookups alike
+    1. stop the sources, and cancel the workers: lookups, and connections on their way
     2. refuse new ones
     3. wait until every worker has ended
     4. reset the fetch sessions: brokers may or may not have seen the last requests
@@ -83,7 +83,7 @@ class Session:
         self.is_active = True
         self.spawn(self._lookups.run(), "offset lookups")
         for source in self._sources.values():
-            self.spawn(source.run(), f"source {source.node_id}")
+            source.start()
         for cursor in list(self.cursors.values()):
             self.route(cursor)
         if (notify := self._hooks.on_session_started) is not None:
@@ -93,6 +93,8 @@ class Session:
         if not self.is_active:
             return
         self.is_active = False
+        for source in self._sources.values():
+            source.stop()
         for worker in self._workers:
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)
@@ -192,7 +194,8 @@ class Session:
         if source is None:
             source = Source(node_id, self._context, self._queue, self._backoff, self)
             self._sources[node_id] = source
-            self.spawn(source.run(), f"source {node_id}")
+            if self.is_active:
+                source.start()
         return source
 
     async def wait_for_offset(self) -> None:

@@ -1,13 +1,15 @@
 """Source: fetches from one broker, for all cursors that it serves; one request at a time.
 
-`run` is the loop of the broker: it looks its cursors over, sends a fetch for those that are ready, hands each what
-the response says of it, and puts the records into the queue. What a cursor cannot go on with, the session solves.
+A state machine of the loop: `_look` looks the cursors over and sends a fetch for those that are ready; its response
+gives each cursor what is said of it, and the records go into the queue. What a cursor cannot go on with, the session
+solves. Nothing is awaited but a connection, in a worker of the session.
 
 Double buffering: while the reader works on one response the next is fetched, and waits in the queue; a third is not
 requested before the second is begun.
 
-Invariant: every cursor that a request has put in flight is released, buffered or failed when its response, or the
-lack of it, is known; also when the fetch is cancelled.
+Invariants: every cursor that a request has put in flight is released, buffered or failed when its response, or the
+lack of it, is known; also when the source stops. And a source that is active has a request, a connection or a time
+that it waits for, or nothing to fetch: then `wake` is called when that changes.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from ottla.client.connections.purposes import Purpose
 from ottla.client.consume.cursor import Cursor, State, readiness
 from ottla.client.consume.fetch_queue import Failure
-from ottla.client.consume.fetch_session import FetchSessionHandler, fetch_request
+from ottla.client.consume.fetch_session import FetchSessionHandler, NextFetch, fetch_request
 from ottla.client.consume.partition_records import PartitionRecords, walk_headers
 from ottla.client.metadata import BrokerView
 from ottla.errors import ClientClosedError, KafkaError, UnsupportedApiError, from_code
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from ottla.client.consume.context import ConsumerContext, CursorOwner
     from ottla.client.consume.fetch_queue import FetchQueue
     from ottla.client.topic_partition import TopicPartition
+    from ottla.net import OnDone, PendingRequest
+    from ottla.runtime import Timer
 
 _TOPIC_IDS_SINCE: Final = 13
 _LAST_FETCHED_EPOCH_SINCE: Final = 12
@@ -63,9 +67,16 @@ class Source:
         self._isolation_level = context.isolation_level
         self._is_committed = context.is_committed
         self._fetch_session = FetchSessionHandler()
-        self._awake = asyncio.Event()
-        self.wake = self._awake.set
-        """Has `run` look again; it misses nothing that happens while it does not wait."""
+        self._next_fetch: NextFetch | None = None
+        self._is_active = False
+        self._looks_soon = False
+        self._pending: PendingRequest | None = None
+        """The fetch that has no response yet, and what it is for."""
+        self._flights: Flights = {}
+        self._is_connecting = False
+        self._backs_off = False
+        self._timer: Timer | None = None
+        """When to look again: something is ready then, or the back-off is over."""
         self._has_unread = False
         """A response is in the queue that the reader has not begun."""
         self._has_failure = False
@@ -76,6 +87,22 @@ class Source:
         self._connection: BrokerConnection | None = None
         self._versions: dict[bool, int] = {}
         """Of the connection's Fetch: with topic ids, and without."""
+
+    # Beginning and end
+
+    def start(self) -> None:
+        """A session begins."""
+        self._is_active = True
+        self.wake()
+
+    def stop(self) -> None:
+        """It ends: what is pending does not count. The broker may or may not have seen it."""
+        self._is_active = self._backs_off = False
+        self._cancel_timer()
+        if self._pending is not None:
+            self._pending.give_up()
+            self._pending = None
+        self._release()
 
     def reset(self) -> None:
         """A session has stopped: the broker's is not to be relied on, and what was buffered is discarded."""
@@ -92,105 +119,143 @@ class Source:
         response = connection.send(request, connection.version(FetchRequest))
         response.add_done_callback(_ignore)
 
-    async def run(self) -> None:
-        """One session's worth of fetches; cancelled at its end."""
-        while True:
-            if self._has_unread:
-                await self._awake.wait()
-                self._awake.clear()
-                continue
-            now = self._clock.monotonic()
-            ready, elsewhere, next_at = readiness(self.cursors.values(), self.node_id, now)
-            for cursor in elsewhere:
-                self._owner.route(cursor)
-            if not ready:
-                await self._wait(None if next_at is None else next_at - now)
-                continue
-            connection = self._connection
-            if connection is None or connection.is_closed or connection.paused_until > now:
-                # And look again: while it connects, cursors may come and go.
-                await self._connect()
-            else:
-                await self._fetch(connection, ready)
+    # What to do next
 
-    async def _wait(self, seconds: float | None) -> None:
-        timer = None if seconds is None else self._clock.call_later(seconds, self.wake)
+    def wake(self) -> None:
+        """Has it look again, soon: once for all cursors that have come, or have changed, until then."""
+        if not self._looks_soon and self._is_active:
+            self._looks_soon = True
+            asyncio.get_running_loop().call_soon(self._look_now)
+
+    def _look_now(self) -> None:
+        self._looks_soon = False
         try:
-            await self._awake.wait()
-        finally:
-            if timer is not None:
-                timer.cancel()
-        self._awake.clear()
+            self._look()
+        except Exception as error:  # noqa: BLE001  a bug of ours: a reader must not wait for what never comes
+            self._crashed(error)
+
+    def _crashed(self, error: Exception) -> None:
+        self._context.tasks.crashed(f"source {self.node_id}", error)
+
+    def _look(self) -> None:
+        if not self._is_active or self._has_unread or self._pending is not None:
+            return
+        if self._is_connecting or self._backs_off:
+            return
+        if self._timer is not None:
+            self._cancel_timer()
+        now = self._clock.monotonic()
+        ready, elsewhere, next_at = readiness(self.cursors.values(), self.node_id, now)
+        for cursor in elsewhere:
+            self._owner.route(cursor)
+        connection = self._connection
+        if not ready:
+            if next_at is not None:
+                self._timer = self._clock.call_later(next_at - now, self._look_now)
+        elif connection is None or connection.is_closed or connection.paused_until > now:
+            self._is_connecting = True
+            self._owner.spawn(self._connect(), f"connect the source of broker {self.node_id}")
+        else:
+            self._fetch(connection, ready)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     async def _connect(self) -> None:
-        """Waits for a connection, and until the broker throttles it no more."""
+        """Waits for a connection, and until the broker throttles it no more; then it looks again."""
         try:
             broker = self._context.brokers.get(self.node_id)
             connection = await broker.connection(Purpose.FETCH, self._context.lane)
         except ClientClosedError:
-            raise
-        except KafkaError as error:
-            await self._unreachable(error)
+            # There is nobody left to fetch for.
             return
-        if connection is not self._connection:
-            self._connection = connection
-            self._versions.clear()
+        except KafkaError as error:
+            self._unreachable(error)
+        else:
+            if connection is not self._connection:
+                self._connection = connection
+                self._versions.clear()
+        finally:
+            self._is_connecting = False
+        # Cursors may have come and gone meanwhile.
+        self._look()
 
     # One fetch
 
-    async def _fetch(self, connection: BrokerConnection, cursors: list[Cursor]) -> None:
+    def _fetch(self, connection: BrokerConnection, cursors: list[Cursor]) -> None:
         has_ids = True
         for cursor in cursors:
             if cursor.topic_id == ZERO_UUID:
                 has_ids = False
-        version = self._versions.get(has_ids)
-        if version is None:
-            try:
-                version = connection.version(FetchRequest, None if has_ids else _TOPIC_IDS_SINCE - 1)
-            except KafkaError as error:
-                await self._unreachable(error)
-                return
-            self._versions[has_ids] = version
-        flights: Flights = {}
         try:
-            response = await connection.send(self._request(cursors, version, flights), version)
+            version = self._versions.get(has_ids)
+            if version is None:
+                version = connection.version(FetchRequest, None if has_ids else _TOPIC_IDS_SINCE - 1)
+                self._versions[has_ids] = version
+            self._pending = self._send(connection, cursors, version, self._on_done)
         except KafkaError as error:
-            self._fetch_session.reset()
-            self._release(flights)
-            await self._unreachable(error)
-        except BaseException:
-            self._fetch_session.reset()
-            self._release(flights)
-            raise
-        else:
-            assert isinstance(response, FetchResponse)
-            if response.error_code:
-                await self._refused(response.error_code, flights)
-            else:
-                self._receive(response, flights)
+            self._failed(error)
 
-    def _request(self, cursors: list[Cursor], version: int, flights: Flights) -> FetchRequest:
+    def _send(
+        self, connection: BrokerConnection, cursors: list[Cursor], version: int, on_done: OnDone
+    ) -> PendingRequest:
         """Puts the cursors in flight: another one first each time, so that each has its turn in a small response."""
-        self._rotation += 1
-        start = self._rotation % len(cursors)
+        if len(cursors) > 1:
+            self._rotation += 1
+            start = self._rotation % len(cursors)
+            cursors = cursors[start:] + cursors[:start]
         uses_ids, has_epochs = version >= _TOPIC_IDS_SINCE, version >= _LAST_FETCHED_EPOCH_SINCE
         most = self._config.max_partition_fetch_bytes
         positions = []
-        for cursor in cursors[start:] + cursors[:start]:
+        for cursor in cursors:
             positions.append(cursor.fetch(self.node_id, has_epochs=has_epochs, most=most))
             topic = cursor.topic_id if uses_ids else cursor.topic
-            flights[topic, cursor.partition] = cursor, cursor.flight
+            self._flights[topic, cursor.partition] = cursor, cursor.flight
         plan = self._fetch_session.plan(positions, uses_ids=uses_ids)
-        return fetch_request(plan, self._config, self._isolation_level)
+        if not NextFetch.is_one(plan):
+            request = fetch_request(plan, self._config, self._isolation_level)
+            return connection.begin(request, version, on_done)
+        fetch = self._next_fetch
+        if fetch is None or not fetch.fits(plan, version):
+            fetch = self._next_fetch = NextFetch(plan, version, self._config, self._isolation_level)
+        return connection.begin_encoded(fetch.api, version, fetch.encode_for(plan), on_done)
 
-    def _release(self, flights: Flights) -> None:
+    def _on_done(self, pending: PendingRequest) -> None:
+        if pending is not self._pending:
+            return  # a session has ended since
+        self._pending = None
+        try:
+            response = pending.response
+            if pending.error is not None:
+                self._failed(pending.error)
+            elif (code := response.error_code) != 0:  # type: ignore[union-attr]
+                self._refused(code)
+            else:
+                assert isinstance(response, FetchResponse)
+                self._receive(response)
+                if not self._has_unread:
+                    self._look()
+        except Exception as error:  # noqa: BLE001  as in `_look_now`
+            self._crashed(error)
+
+    def _failed(self, error: KafkaError) -> None:
+        """The request, if it was sent at all, has no response."""
+        self._fetch_session.reset()
+        self._release()
+        self._unreachable(error)
+
+    def _release(self) -> None:
+        flights, self._flights = self._flights, {}
         for cursor, flight in flights.values():
             if cursor.awaits(flight):
                 cursor.release()
 
     # Its response
 
-    def _receive(self, response: FetchResponse, flights: Flights) -> None:
+    def _receive(self, response: FetchResponse) -> None:
+        flights = self._flights
         now = self._clock.monotonic()
         self._failing_since, self._failures = None, 0
         self._fetch_session.succeeded(response.session_id)
@@ -216,7 +281,7 @@ class Source:
             for part in parts:
                 notify(part.for_hooks())
         if flights:
-            self._release(flights)
+            self._release()
         if parts:
             self._has_unread = True
             parts[0].on_taken = partial(self._begun, buffered)
@@ -232,7 +297,7 @@ class Source:
                     self._owner.route(cursor)
         if self._owner.is_bounded:
             self._owner.check_complete()
-        self.wake()
+        self._look_now()
 
     def _take_hint(self, cursor: Cursor, data: FetchResponse.PartitionData, response: FetchResponse) -> None:
         """KIP-951: a broker that refuses a partition often knows its leader."""
@@ -248,14 +313,14 @@ class Source:
 
     # No response, or none that can be used
 
-    async def _refused(self, error_code: int, flights: Flights) -> None:
+    def _refused(self, error_code: int) -> None:
         self._fetch_session.failed(error_code)
-        self._release(flights)
+        self._release()
         error = from_code(error_code, broker=self.node_id)
         assert error is not None
-        await self._unreachable(error)
+        self._unreachable(error)
 
-    async def _unreachable(self, error: KafkaError) -> None:
+    def _unreachable(self, error: KafkaError) -> None:
         """Other brokers may lead by now, and the source comes back to this one a little later."""
         now = self._clock.monotonic()
         self._context.metadata.refresh_now(f"broker {self.node_id} cannot be fetched from: {error}")
@@ -269,9 +334,15 @@ class Source:
             self._failing_since = now
             self._has_failure = True
             self._queue.put(Failure(error, on_taken=self._raised))
-        delay = self._backoff.delay(self._failures)
-        self._failures += 1
-        await self._clock.sleep(delay)
+        if self._is_active:
+            self._backs_off = True
+            self._cancel_timer()
+            self._timer = self._clock.call_later(self._backoff.delay(self._failures), self._back)
+            self._failures += 1
+
+    def _back(self) -> None:
+        self._backs_off = False
+        self._look_now()
 
     def _raised(self) -> None:
         self._has_failure = False
