@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ottla.wire import Uuid
-from ottla.wire.frames import encode_request
-from ottla.wire.messages import FetchRequest, ProduceRequest
-from ottla.wire.templates import INT32, INT64, RECORDS, NumbersTemplate, RecordsTemplate
+from ottla.wire.frames import encode_request, encode_response
+from ottla.wire.messages import FetchRequest, ProduceRequest, ProduceResponse
+from ottla.wire.templates import (
+    INT32,
+    INT64,
+    RECORDS,
+    Acknowledged,
+    AcknowledgementTemplate,
+    NumbersTemplate,
+    RecordsTemplate,
+)
 
 TOPIC_ID = Uuid(bytes(range(16)))
 CLIENT_ID = "a client"
@@ -33,8 +43,51 @@ def test_records_are_filled_in(version: int, size: int) -> None:
     records = bytes(number % 251 for number in range(size))
     template = RecordsTemplate(produce(RECORDS), version, CLIENT_ID)
     expected = b"".join(encode_request(produce(records), version, 77, CLIENT_ID))
-    assert template.encode(77, memoryview(records)) == expected
+    assert template.encode(memoryview(records), 77) == expected
     assert (template.api.name, template.version) == ("Produce", version)
+
+
+def acknowledged(**changed: Any) -> ProduceResponse:
+    throttle = changed.pop("throttle", 0)
+    topic_id = changed.pop("topic_id", TOPIC_ID)
+    fields = {"index": 3, "base_offset": 5, "log_append_time_ms": -1, "log_start_offset": 2, **changed}
+    partition = ProduceResponse.PartitionProduceResponse(**fields)
+    topic = ProduceResponse.TopicProduceResponse(
+        name="orders", topic_id=topic_id, partition_responses=[partition]
+    )
+    return ProduceResponse(responses=[topic], throttle_time_ms=throttle)
+
+
+def response(message: ProduceResponse, version: int) -> memoryview:
+    return memoryview(bytearray(b"".join(encode_response(message, version, 9))[4:]))
+
+
+VERSIONS = [3, 7, 8, 9, 10, 11, 12, 13]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_acknowledgement_is_recognized(version: int) -> None:
+    template = AcknowledgementTemplate(produce(RECORDS), version)
+    for offset, time in ((0, -1), (5, 1_700_000_000_000), ((1 << 63) - 1, 0), (INT64, INT64)):
+        frame = response(acknowledged(base_offset=offset, log_append_time_ms=time), version)
+        assert template.decode(frame) == Acknowledged(offset, time)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_any_other_response_is_not_taken_for_one(version: int) -> None:
+    template = AcknowledgementTemplate(produce(RECORDS), version)
+    record_error = ProduceResponse.BatchIndexAndErrorMessage(batch_index=0)
+    others: list[dict[str, Any]] = [{"index": 4}, {"error_code": 1}, {"throttle": 1}]
+    if version >= 8:
+        others += [{"record_errors": [record_error]}, {"error_message": "no"}]
+    if version >= 13:
+        others.append({"topic_id": Uuid(bytes(16))})
+    for other in others:
+        assert template.decode(response(acknowledged(**other), version)) is None, other
+    whole = response(acknowledged(), version)
+    for end in range(len(whole)):
+        assert template.decode(whole[:end]) is None
+    assert template.decode(response(ProduceResponse(responses=[]), version)) is None
 
 
 # Sessions came with version 7.

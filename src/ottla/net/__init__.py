@@ -5,7 +5,7 @@ requests over one and matches the responses. memory.py has transports without so
 here.
 """
 
-from ottla.net.channel import Channel, Observer, OnDone, PendingRequest
+from ottla.net.channel import Channel, Decode, Observer, OnDone, PendingRequest
 from ottla.net.connection import Connection, Receiver
 
-__all__ = ["Channel", "Connection", "Observer", "OnDone", "PendingRequest", "Receiver"]
+__all__ = ["Channel", "Connection", "Decode", "Observer", "OnDone", "PendingRequest", "Receiver"]

@@ -36,14 +36,26 @@ class PendingRequest:
     `size` is how many bytes it had; `sent_at` and `deadline` are for an observer that keeps times.
     """
 
-    __slots__ = ("_on_done", "api", "deadline", "error", "future", "response", "sent_at", "size", "version")
+    __slots__ = (
+        "_on_done",
+        "api",
+        "deadline",
+        "decode",
+        "error",
+        "future",
+        "response",
+        "sent_at",
+        "size",
+        "version",
+    )
 
     future: asyncio.Future[Message]
 
-    def __init__(self, api: Api, version: int, on_done: OnDone | None) -> None:
+    def __init__(self, api: Api, version: int, on_done: OnDone | None, decode: Decode | None = None) -> None:
         self.api = api
         self.version = version
-        self.response: Message | None = None
+        self.decode = decode
+        self.response: Any = None
         self.error: KafkaError | None = None
         self.size = 0
         self.sent_at = self.deadline = 0.0
@@ -58,7 +70,7 @@ class PendingRequest:
             return self.future.done()
         return self.response is not None or self.error is not None
 
-    def succeed(self, response: Message) -> None:
+    def succeed(self, response: Any) -> None:
         self.response = response
         if self._on_done is not None:
             self._on_done(self)
@@ -84,12 +96,15 @@ class PendingRequest:
 OnDone = Callable[[PendingRequest], object]
 """Called once, on the loop: with the response at once when it is read, with an error soon."""
 
+Decode = Callable[[memoryview], Any]
+"""Recognizes the response that nearly always comes, and gives what it says. None: it has to be decoded as usual."""
+
 
 class Observer(Protocol):
     """What happens on a channel is reported to it, before a caller that waits for a response learns of it."""
 
     def request_done(
-        self, pending: PendingRequest, size: int, response: Message | None, error: KafkaError | None
+        self, pending: PendingRequest, size: int, response: Any, error: KafkaError | None
     ) -> None:
         """A request is over: a response of so many bytes came, or will not come.
 
@@ -180,12 +195,17 @@ class Channel:
         return pending
 
     def send_encoded(
-        self, api: Api, version: int, encode: Callable[[int], bytes], on_done: OnDone
+        self,
+        api: Api,
+        version: int,
+        encode: Callable[[int], bytes],
+        on_done: OnDone,
+        decode: Decode | None = None,
     ) -> PendingRequest:
         """`send` for a small request that `encode(correlation_id)` gives as it goes over the wire."""
         if self.is_closed:
             raise self._lost_error()
-        pending = PendingRequest(api, version, on_done)
+        pending = PendingRequest(api, version, on_done, decode)
         correlation_id = self._next_correlation_id()
         data = encode(correlation_id)
         self._pending[correlation_id] = pending
@@ -265,14 +285,17 @@ class Channel:
         except (struct.error, KeyError):
             self._abort_unexpected(frame)
             return
-        response: Message | None = None
+        response: Any = None
         failure: KafkaError | None = None
         # A request that timed out or was given up has its response dropped.
         if not pending.is_done:
-            try:
-                response = decode_response(pending.api, pending.version, frame)
-            except ProtocolError as error:
-                failure = error
+            if pending.decode is not None:
+                response = pending.decode(frame)
+            if response is None:
+                try:
+                    response = decode_response(pending.api, pending.version, frame)
+                except ProtocolError as error:
+                    failure = error
         if self._observer is not None:
             self._observer.request_done(pending, len(frame), response, failure)
         if failure is not None:

@@ -1,18 +1,19 @@
-"""Requests that are sent again and again with little changed: encoded once, then filled in.
+"""Messages that come again and again with little changed: requests that are filled in, a response that is recognized.
 
 A client that sends one small batch at a time, or fetches what comes next of one partition, sends the same request
-but for a few fields. A template is made of a request by its own encoder, for the same bytes at every version; it
-finds the places of those fields by what stands in for them.
+but for a few fields, and gets the same response. A template is made of a message by its own encoder, for the same
+bytes at every version; it finds the places of those fields by what stands in for them.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.wire.apis import api_for_key
-from ottla.wire.frames import encode_request
+from ottla.wire.frames import encode_request, encode_response
 from ottla.wire.message import Message
+from ottla.wire.messages import ProduceRequest, ProduceResponse
 from ottla.wire.primitives import Buffer, uvarint
 
 RECORDS: Final = memoryview(b"in place of the records")
@@ -26,6 +27,7 @@ _START: Final = struct.Struct(">ihhi")
 """The size, the API's key, the version, the correlation id."""
 _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
+_TWO_INT64: Final = struct.Struct(">qq")
 _SIZE: Final = 4
 _CORRELATION_ID_AT: Final = 8
 _TWO_BYTES: Final = 1 << 14
@@ -48,7 +50,7 @@ class RecordsTemplate:
         self._after = b"".join(parts[at + 1 :])
         self._size = _START.size - _SIZE + len(self._before) + len(self._after)
 
-    def encode(self, correlation_id: int, records: Buffer) -> bytes:
+    def encode(self, records: Buffer, correlation_id: int) -> bytes:
         """The request with these records, size first."""
         count = len(records)
         if not self._is_flexible:
@@ -88,3 +90,45 @@ class NumbersTemplate:
         _INT32.pack_into(request, self._int32_at, int32)
         _INT64.pack_into(request, self._int64_at, int64)
         return bytes(request)
+
+
+class Acknowledged(NamedTuple):
+    """A response that says of its one partition: stored, from this offset on."""
+
+    base_offset: int
+    log_append_time_ms: int
+
+
+class AcknowledgementTemplate:
+    """The response to a request with a batch of one partition, if nothing is wrong and nobody is throttled."""
+
+    __slots__ = ("_after", "_at", "_before", "_behind", "_size")
+
+    def __init__(self, request: ProduceRequest, version: int) -> None:
+        (topic,) = request.topic_data
+        (partition,) = topic.partition_data
+        stored = ProduceResponse.PartitionProduceResponse(
+            index=partition.index, base_offset=INT64, log_append_time_ms=INT64, log_start_offset=INT64
+        )
+        told = ProduceResponse.TopicProduceResponse(
+            name=topic.name, topic_id=topic.topic_id, partition_responses=[stored]
+        )
+        frame = b"".join(encode_response(ProduceResponse(responses=[told]), version, 0))[_SIZE:]
+        stand_in = _INT64.pack(INT64)
+        # Side by side: the offset, the time, and from version 5 on where the log starts.
+        numbers = stand_in * frame.count(stand_in)
+        self._size = len(frame)
+        self._at = frame.index(numbers)
+        self._behind = self._at + len(numbers)
+        self._before = frame[_SIZE : self._at]
+        self._after = frame[self._behind :]
+
+    def decode(self, frame: memoryview) -> Acknowledged | None:
+        """What a response says, its size left out; None if it is another one, which has to be decoded as usual."""
+        if (
+            len(frame) != self._size
+            or frame[_SIZE : self._at] != self._before
+            or frame[self._behind :] != self._after
+        ):
+            return None
+        return Acknowledged(*_TWO_INT64.unpack_from(frame, self._at))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from ottla.client.connections.api_versions import ApiVersions, first_request, retry_version
 from ottla.client.connections.purposes import Purpose
@@ -24,7 +24,7 @@ from ottla.errors import (
     RequestTimeoutError,
 )
 from ottla.hooks import Hooks
-from ottla.net import Channel, OnDone, PendingRequest
+from ottla.net import Channel, Decode, OnDone, PendingRequest
 from ottla.runtime import Buffers, Runtime, Timer
 from ottla.wire import DEFAULT_MAX_FRAME_SIZE, Message, api_named
 from ottla.wire.apis import Api
@@ -201,11 +201,16 @@ class BrokerConnection:
         return pending
 
     def begin_encoded(
-        self, api: Api, version: int, encode: Callable[[int], bytes], on_done: OnDone
+        self,
+        api: Api,
+        version: int,
+        encode: Callable[[int], bytes],
+        on_done: OnDone,
+        decode: Decode | None = None,
     ) -> PendingRequest:
         """`begin` for a small request that `encode(correlation_id)` gives as it goes over the wire."""
         try:
-            pending = self._channel.send_encoded(api, version, encode, on_done)
+            pending = self._channel.send_encoded(api, version, encode, on_done, decode)
         except KafkaError as error:
             raise self._why_not_sent(api.key, error) from error
         self._begun(pending, self._request_timeout)
@@ -296,7 +301,7 @@ class BrokerConnection:
     # Observer of the channel
 
     def request_done(
-        self, pending: PendingRequest, size: int, response: Message | None, error: KafkaError | None
+        self, pending: PendingRequest, size: int, response: Any, error: KafkaError | None
     ) -> None:
         now = self._used_at = self._clock.monotonic()
         if (notify := self._hooks.on_broker_read) is not None:

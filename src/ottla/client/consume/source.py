@@ -230,7 +230,7 @@ class Source:
             response = pending.response
             if pending.error is not None:
                 self._failed(pending.error)
-            elif (code := response.error_code) != 0:  # type: ignore[union-attr]
+            elif (code := response.error_code) != 0:
                 self._refused(code)
             else:
                 assert isinstance(response, FetchResponse)

@@ -28,13 +28,13 @@ from collections import deque
 from collections.abc import Iterable
 from enum import Enum, auto
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.client.produce.batch import NO_SEQUENCE, ProducerBatch
 from ottla.client.produce.producer_id import NO_PRODUCER, ProducerIdentity
 from ottla.wire import ZERO_UUID, Uuid
 from ottla.wire.records import EncodedBatch, RecordBuffer
-from ottla.wire.templates import RecordsTemplate
+from ottla.wire.templates import AcknowledgementTemplate, RecordsTemplate
 
 _SEQUENCES: Final = 1 << 31
 
@@ -54,6 +54,13 @@ class EpochEnd(Enum):
     FORGOTTEN = auto()
     """Brokers have forgotten the producer, or the topic was created anew: no broker can say whether they are stored,
     and they are given up."""
+
+
+class BatchTemplate(NamedTuple):
+    """A request with one batch of one partition, and the response to it."""
+
+    request: RecordsTemplate
+    acknowledgement: AcknowledgementTemplate
 
 
 class RecBuf:
@@ -76,7 +83,7 @@ class RecBuf:
         """The topic was created anew without this partition: there is nowhere to send anything to."""
         self.is_urgent = False
         """What gathers does not linger: a caller waits for it, or for the memory that it takes."""
-        self.template: RecordsTemplate | None = None
+        self.template: BatchTemplate | None = None
         """Of requests with one batch of this partition alone."""
         self.alarm_at: float | None = None
         """When the loop will look at it again (wakeups.py)."""

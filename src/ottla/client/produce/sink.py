@@ -29,7 +29,7 @@ from ottla.client.partitioners import LeaderLatency
 from ottla.client.produce.batch import ProducerBatch
 from ottla.client.produce.completions import Completions
 from ottla.client.produce.producer_id import ProducerIds
-from ottla.client.produce.recbuf import EpochEnd, RecBuf
+from ottla.client.produce.recbuf import BatchTemplate, EpochEnd, RecBuf
 from ottla.client.produce.responses import BatchAction, action_after, error_in
 from ottla.client.produce.settings import ProduceSettings
 from ottla.client.produce.wakeups import Wakeups
@@ -46,7 +46,7 @@ from ottla.runtime import Runtime, Timer
 from ottla.wire import ZERO_UUID, Message, Uuid
 from ottla.wire.messages import ProduceRequest, ProduceResponse
 from ottla.wire.records import seal
-from ottla.wire.templates import RECORDS, RecordsTemplate
+from ottla.wire.templates import RECORDS, Acknowledged, AcknowledgementTemplate, RecordsTemplate
 
 _logger = logging.getLogger("ottla.client.produce.producer")
 
@@ -90,7 +90,7 @@ class _InFlight:
 
     version: int
     batches: dict[tuple[str | Uuid, int], _Sent] = field(default_factory=dict)
-    outcome: tuple[Message | None, KafkaError | None] | None = None
+    outcome: tuple[Message | Acknowledged | None, KafkaError | None] | None = None
     """The response or the error, once it is over."""
 
 
@@ -311,12 +311,15 @@ class Sink:
         """One small batch: what is around it was the same the last time."""
         recbuf, batch = sent
         template = recbuf.template
-        if template is None or template.version != version:
+        if template is None or template.request.version != version:
             message = self._message_around([(recbuf, RECORDS)])
-            template = recbuf.template = RecordsTemplate(message, version, self._settings.client_id)
-        records = memoryview(batch.encoded)
+            template = recbuf.template = BatchTemplate(
+                RecordsTemplate(message, version, self._settings.client_id),
+                AcknowledgementTemplate(message, version),
+            )
+        request = partial(template.request.encode, memoryview(batch.encoded))
         connection.begin_encoded(
-            template.api, version, lambda correlation_id: template.encode(correlation_id, records), on_done
+            template.request.api, version, request, on_done, template.acknowledgement.decode
         )
 
     def _message(self, taken: Iterable[_Sent]) -> ProduceRequest:
@@ -357,7 +360,9 @@ class Sink:
     def _on_done(self, request: _InFlight, pending: PendingRequest) -> None:
         self._finish(request, pending.response, pending.error)
 
-    def _finish(self, request: _InFlight, response: Message | None, error: KafkaError | None) -> None:
+    def _finish(
+        self, request: _InFlight, response: Message | Acknowledged | None, error: KafkaError | None
+    ) -> None:
         request.outcome = (response, error)
         while self._pending and (outcome := self._pending[0].outcome) is not None:
             first = self._pending.popleft()
@@ -397,7 +402,13 @@ class Sink:
                 self._retry(recbuf, batch, error, ambiguous=True)
             self._context.wakeups.consider(recbuf)
 
-    def _handle(self, request: _InFlight, response: Message) -> None:
+    def _handle(self, request: _InFlight, response: Message | Acknowledged) -> None:
+        if isinstance(response, Acknowledged):
+            ((recbuf, batch),) = request.batches.values()
+            self._delivered(recbuf, batch, *response, self._clock.monotonic())
+            if self._context.completions.space_waiters:
+                self._context.completions.space_freed()
+            return
         assert isinstance(response, ProduceResponse)
         by_id = request.version >= _TOPIC_IDS_SINCE
         left = request.batches
