@@ -6,6 +6,7 @@ One line per module, ordered by package: the path inside src/ottla, and the file
 TESTED_THROUGH: dict[str, str] = {
     # The compiled core: the crc and the hash have a file each, buffers and batches are tested as one.
     "_native/checksums.pyx": "tests/native/test_crc32c.py",
+    "_native/counters.pyx": "tests/client/metrics/test_collect.py",
     "_native/encode.pyx": "tests/native/test_encode_columns.py",
     "_native/record_buffer.pyx": "tests/native/test_accumulator.py",
     "_native/sticky.pyx": "tests/client/partitioners/test_sticky.py",

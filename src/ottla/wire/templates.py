@@ -29,7 +29,7 @@ _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
 _TWO_INT64: Final = struct.Struct(">qq")
 _SIZE: Final = 4
-_CORRELATION_ID_AT: Final = 8
+_CORRELATION_ID_AT: Final = _START.size - _SIZE
 _TWO_BYTES: Final = 1 << 14
 
 

@@ -1,4 +1,4 @@
-"""Source: one loop, one fetch at a time; whatever ends it, no cursor stays in flight."""
+"""Source: one fetch at a time; whatever ends it, no cursor stays in flight."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ottla.client.consume.cursor import Cursor, FetchProblem, FetchRefused, Repl
 from ottla.client.consume.fetch_queue import Failure, FetchQueue
 from ottla.client.consume.partition_records import PartitionRecords
 from ottla.client.consume.source import Source
+from ottla.client.tasks import Tasks
 from ottla.client.topic_partition import TopicPartition
 from ottla.config import ClientConfig
 from ottla.errors import ClientClosedError, ConnectionLostError, KafkaError, UnsupportedApiError
@@ -140,7 +141,10 @@ class Fetching:
         self.clock = world.runtime.clock
         fake = cast("Any", self.broker)
         config = ClientConfig(bootstrap_servers="localhost:9092", default_api_timeout_ms=5000)
-        context = ConsumerContext(config, world.runtime, Hooks(), fake, fake, cast("Any", None))
+        self.crashes: list[tuple[str, BaseException]] = []
+        tasks = Tasks()
+        tasks.on_crash = lambda name, error: self.crashes.append((name, error))
+        context = ConsumerContext(config, world.runtime, Hooks(), fake, fake, tasks)
         self.source = Source(1, context, self.queue, Backoff(0.1, 1.0, Random(1)), cast("Any", self.owner))
         self.cursors = [self.cursor(0), self.cursor(1)]
         self.source.start()
@@ -355,5 +359,51 @@ def test_ends_with_its_client_and_tells_the_broker_that_the_fetch_session_is_ove
         await it.settle()
         assert len(it.connection.sent) == 2
         assert all(worker.done() for worker in it.owner.workers)
+
+    fetching(body)
+
+
+def test_a_response_that_comes_after_the_end_changes_nothing() -> None:
+    async def body(it: Fetching) -> None:
+        late = it.connection.responses[-1]
+        await it.stop()
+        assert it.states == [State.USABLE, State.USABLE]
+        assert late.pending.is_done, "it will not even be decoded"
+        late.pending.succeed(FetchResponse(error_code=70))
+        await it.settle()
+        assert it.broker.refreshes == []
+        it.source.reset()
+        it.source.start()
+        await it.settle()
+        assert len(it.connection.sent) == 2
+        assert it.connection.sent[-1].session_epoch == 0
+
+    fetching(body)
+
+
+def test_what_comes_next_of_one_partition_is_requested_by_its_epoch_and_offset_only() -> None:
+    async def body(it: Fetching) -> None:
+        it.cursors.pop().finish()
+        await it.respond(data(0))
+        for number in range(1, 4):
+            it.queue.take_nowait()
+            request = it.connection.sent[-1]
+            ((position,),) = [topic.partitions for topic in request.topics]
+            assert (request.session_id, request.session_epoch) == (7, number)
+            assert (position.partition, position.fetch_offset, position.last_fetched_epoch) == (0, number, 3)
+            if number == 2:
+                # Another leader epoch is another request.
+                it.cursors[0].leader_epoch = 4
+            assert position.current_leader_epoch == (3 if number < 3 else 4)
+            await it.respond(data(0, number))
+
+    fetching(body)
+
+
+def test_a_bug_in_it_is_a_crash_and_no_silence() -> None:
+    async def body(it: Fetching) -> None:
+        response = FetchResponse(session_id=7, responses=cast("Any", [None]))
+        it.connection.responses[-1].set_result(response)
+        assert [name for name, _ in it.crashes] == ["source 1"]
 
     fetching(body)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.metrics import Distribution, Histogram, merged
+from ottla.client.metrics import Distribution, Histogram, distribution, merged
 
 values = st.lists(st.floats(min_value=1e-9, max_value=1e12), min_size=1, max_size=200)
 
@@ -24,7 +24,7 @@ def test_a_quantile_is_within_four_per_cent_of_the_value_at_that_rank(
 ) -> None:
     ordered = sorted(numbers)
     rank = next(rank for rank in range(1, len(ordered) + 1) if rank >= share * len(ordered))
-    assert recorded(numbers).distribution().quantile(share) == pytest.approx(ordered[rank - 1], rel=0.04)
+    assert distribution(recorded(numbers)).quantile(share) == pytest.approx(ordered[rank - 1], rel=0.04)
 
 
 @given(values, values)
@@ -32,10 +32,10 @@ def test_the_difference_of_two_moments_is_what_came_in_between(
     first: list[float], second: list[float]
 ) -> None:
     histogram = recorded(first)
-    before = histogram.distribution()
+    before = distribution(histogram)
     for number in second:
         histogram.record(number)
-    between, alone = histogram.distribution().since(before), recorded(second).distribution()
+    between, alone = distribution(histogram).since(before), distribution(recorded(second))
     assert (between.count, between.buckets) == (alone.count, alone.buckets)
     assert between.max == pytest.approx(alone.max, rel=0.04)
     assert between.sum == pytest.approx(alone.sum, rel=1e-6, abs=sum(first) * 1e-9)
@@ -43,15 +43,15 @@ def test_the_difference_of_two_moments_is_what_came_in_between(
 
 @given(values, values)
 def test_several_histograms_together_are_one_over_all_values(first: list[float], second: list[float]) -> None:
-    together = merged([recorded(first).distribution(), recorded(second).distribution()])
-    alone = recorded(first + second).distribution()
+    together = merged([distribution(recorded(first)), distribution(recorded(second))])
+    alone = distribution(recorded(first + second))
     assert (together.count, together.max, together.buckets) == (alone.count, alone.max, alone.buckets)
     assert together.sum == pytest.approx(alone.sum)
 
 
 def test_zero_and_negative_values_count_as_zero() -> None:
-    distribution = recorded([0.0, -1.0]).distribution()
-    assert (distribution.count, distribution.sum, distribution.max, distribution.p99) == (2, 0.0, 0.0, 0.0)
+    found = distribution(recorded([0.0, -1.0]))
+    assert (found.count, found.sum, found.max, found.p99) == (2, 0.0, 0.0, 0.0)
 
 
 def test_without_values_everything_is_zero() -> None:
@@ -61,5 +61,5 @@ def test_without_values_everything_is_zero() -> None:
 
 
 def test_values_up_to_a_bound_are_counted() -> None:
-    distribution = recorded([0.001, 0.002, 0.5, 3.0]).distribution()
-    assert [distribution.at_most(bound) for bound in (0.0005, 0.01, 1.0, 10.0)] == [0, 2, 3, 4]
+    found = distribution(recorded([0.001, 0.002, 0.5, 3.0]))
+    assert [found.at_most(bound) for bound in (0.0005, 0.01, 1.0, 10.0)] == [0, 2, 3, 4]

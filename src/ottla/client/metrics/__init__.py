@@ -4,9 +4,10 @@
 every metric. Not here: sending them anywhere (client/telemetry, client/observers).
 """
 
+from ottla._native.counters import Histogram
 from ottla.client.metrics.catalog import CATALOG, Description, MetricKind
 from ottla.client.metrics.collect import Metrics
-from ottla.client.metrics.histogram import Distribution, Histogram, merged
+from ottla.client.metrics.histogram import Distribution, distribution, merged
 from ottla.client.metrics.snapshot import Labels, Metric, MetricsProvider, MetricsSnapshot
 
 __all__ = [
@@ -20,5 +21,6 @@ __all__ = [
     "Metrics",
     "MetricsProvider",
     "MetricsSnapshot",
+    "distribution",
     "merged",
 ]

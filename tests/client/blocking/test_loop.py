@@ -1,0 +1,109 @@
+"""The client's loop runs as asyncio's own does: one iteration or until it is stopped, whatever callbacks raise."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.client.blocking.loop import ClientLoop
+
+
+@pytest.fixture
+def loop() -> Iterator[ClientLoop]:
+    loop = ClientLoop()
+    yield loop
+    loop.close()
+
+
+def test_a_call_runs_the_function_first_and_then_what_is_there(loop: ClientLoop) -> None:
+    order: list[str] = []
+    loop.call_soon(order.append, "before")
+    loop.call(lambda: order.append("function"))
+    assert order == ["function", "before"]
+    loop.call_soon(loop.call_soon, order.append, "two iterations later")
+    loop.call(lambda: None)
+    assert order == ["function", "before"]
+
+
+def test_no_iteration_follows_a_function_that_returns_false(loop: ClientLoop) -> None:
+    order: list[str] = []
+    loop.call_soon(order.append, "callback")
+    loop.call(lambda: False)
+    assert order == []
+    loop.call(lambda: 0)
+    assert order == ["callback"], "nothing but False"
+
+
+def test_a_call_does_not_wait_for_events_and_sees_those_that_are_there(loop: ClientLoop) -> None:
+    ours, theirs = socket.socketpair()
+    received: list[bytes] = []
+    with ours, theirs:
+        loop.add_reader(ours, lambda: received.append(ours.recv(10)))
+        loop.call_later(60, received.append, b"late")
+        loop.call(lambda: None)
+        assert received == []
+        theirs.send(b"x")
+        loop.call(lambda: None)
+        assert received == [b"x"]
+        loop.remove_reader(ours)
+
+
+def test_it_runs_until_it_is_stopped_and_at_least_once(loop: ClientLoop) -> None:
+    order: list[str] = []
+    loop.call_soon(order.append, "first")
+    loop.stop()
+    loop.run_forever()
+    assert order == ["first"]
+    loop.call_later(0.001, loop.stop)
+    loop.run_forever()
+    assert not loop.is_running()
+
+
+def test_inside_it_is_the_running_loop_and_outside_none_is(loop: ClientLoop) -> None:
+    seen: list[object] = []
+
+    def look() -> None:
+        seen.append((asyncio.get_running_loop(), loop.is_running()))
+        loop.stop()
+
+    loop.call(look)
+    loop.call_soon(look)
+    loop.run_forever()
+    assert seen == [(loop, True)] * 2
+    assert asyncio._get_running_loop() is None
+    assert not loop.is_running()
+
+
+def test_what_a_function_raises_goes_where_that_of_a_callback_goes(loop: ClientLoop) -> None:
+    told: list[dict[str, object]] = []
+    loop.set_exception_handler(lambda _, context: told.append(context))
+    loop.call(lambda: 1 / 0)
+    assert isinstance(told[0]["exception"], ZeroDivisionError)
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+def test_what_ends_the_program_ends_the_run_and_the_loop_can_be_run_again(
+    loop: ClientLoop, error: type[BaseException]
+) -> None:
+    def ends() -> None:
+        raise error
+
+    with pytest.raises(error):
+        loop.call(ends)
+    loop.call_soon(ends)
+    with pytest.raises(error):
+        loop.run_forever()
+    assert asyncio._get_running_loop() is None
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+
+
+def test_tasks_run_on_it(loop: ClientLoop) -> None:
+    async def work() -> str:
+        await asyncio.sleep(0.001)
+        return "done"
+
+    assert loop.run_until_complete(work()) == "done"
