@@ -3,7 +3,8 @@
 A loop in a thread of its own would make every call wait for two threads to be woken, and beside a thread that
 computes, each of these wakings takes an interval of the interpreter's lock (5 ms). So the calling thread runs the
 loop: a call that blocks runs it until its result is there, an append that has something to send runs one iteration.
-What is left, when no thread has called for `GRACE` seconds, is run by a background thread.
+What is left, when no thread has called for `GRACE` seconds, is run by a background thread; a little later where they
+have been calling often.
 
 Invariants: at most one thread runs the loop at any time, the one that holds `_loop_lock`; whenever no thread holds
 it, the background thread begins within GRACE, so every release of `_loop_lock` notifies it if it waits for that; and
@@ -46,6 +47,8 @@ _logger = logging.getLogger("ottla.client")
 GRACE: Final = 0.003
 """Long enough that a thread that produces a thousand records a second one by one keeps the loop to itself, short
 enough that an acknowledgement which no thread waits for is not late."""
+_BUSY_GRACE: Final = 4 * GRACE
+"""While calls come one after the other, waking up to see that costs the background thread a tenth of what they do."""
 
 
 _NEVER: Final = float("inf")
@@ -72,6 +75,7 @@ class Driver:
         self._waiting_calls = 0
         # Calls so far: the background thread sees by it that none came meanwhile. Who holds the loop lock counts.
         self._calls = 0
+        self._grace = GRACE
         self._background_runs = False
         self._background_sleeps = False
         # A calling thread waits for the background thread to leave, and takes the loop lock over from it.
@@ -139,7 +143,7 @@ class Driver:
         A thread that can runs the loop for that: the function, then one iteration unless that returns False.
         """
         with _CtrlC(self._main_thread):
-            if _in_a_loop() or not self._loop_lock.acquire(blocking=False):
+            if asyncio._get_running_loop() is not None or not self._loop_lock.acquire(blocking=False):
                 self.check()
                 self._call_soon(partial(self._serve, function))
                 return
@@ -298,8 +302,10 @@ class Driver:
         """Waits for GRACE; whether no thread has called meanwhile. At once if a call waits for the loop to be run."""
         calls = self._calls
         if not self._waiting_calls:
-            self._state.wait(GRACE)
-        return not self.is_over and (self._calls == calls or self._waiting_calls > 0)
+            self._state.wait(self._grace)
+        came = self._calls - calls
+        self._grace = min(2 * self._grace, _BUSY_GRACE) if came > 1 else GRACE
+        return not self.is_over and (came == 0 or self._waiting_calls > 0)
 
     # Running it
 

@@ -34,7 +34,9 @@ class QuickRuns(asyncio.BaseEventLoop):
             while not self._stopping:
                 self._run_once()
         finally:
-            self._leave()
+            self._stopping = False
+            self._thread_id = None
+            _set_running_loop(None)
 
     def call(self, function: Callable[[], object]) -> None:
         """Calls it as a callback, then runs one iteration; none if it returns False: there is nothing to look at.
@@ -44,24 +46,19 @@ class QuickRuns(asyncio.BaseEventLoop):
         self._thread_id = this_thread()
         _set_running_loop(self)
         try:
-            if self._is_needed_after(function):
+            try:
+                is_needed = function() is not False
+            except Exception as error:  # noqa: BLE001  as the loop does with what a callback raises
+                is_needed = True
+                self.call_exception_handler({"message": f"{function} failed", "exception": error})
+            if is_needed:
                 # One that has been stopped does not wait for events.
                 self._stopping = True
                 self._run_once()
         finally:
-            self._leave()
-
-    def _is_needed_after(self, function: Callable[[], object]) -> bool:
-        try:
-            return function() is not False
-        except Exception as error:  # noqa: BLE001  as the loop does with what a callback raises
-            self.call_exception_handler({"message": f"{function} failed", "exception": error})
-            return True
-
-    def _leave(self) -> None:
-        self._stopping = False
-        self._thread_id = None
-        _set_running_loop(None)
+            self._stopping = False
+            self._thread_id = None
+            _set_running_loop(None)
 
 
 class ClientLoop(QuickRuns, asyncio.SelectorEventLoop):

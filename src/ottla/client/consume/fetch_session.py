@@ -15,7 +15,7 @@ is in doubt (a lost connection, an error code), `reset` begins anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from ottla.config import ClientConfig
@@ -63,16 +63,23 @@ class FetchSessionHandler:
         self._uses_ids = False
         self.session_partitions: dict[tuple[str, Uuid, int], FetchPosition] = {}
 
-    def plan(self, positions: Iterable[FetchPosition], *, uses_ids: bool) -> FetchPlan:
+    def plan(self, positions: Sequence[FetchPosition], *, uses_ids: bool) -> FetchPlan:
         """The next request for exactly these partitions."""
         if uses_ids != self._uses_ids:
             self.reset()
             self._uses_ids = uses_ids
+        known = self.session_partitions
+        if len(positions) == 1 == len(known) and self._epoch != FULL_EPOCH:
+            (position,) = positions
+            key = position[:3]
+            if key in known:
+                changed = [position] if known[key] != position else []
+                known[key] = position
+                return FetchPlan(self._id, self._epoch, changed, [])
         now = {each[:3]: each for each in positions}
         if self._epoch == FULL_EPOCH:
             self.session_partitions = now
             return FetchPlan(self._id, FULL_EPOCH, list(now.values()), [])
-        known = self.session_partitions
         changed = [each for key, each in now.items() if known.get(key) != each]
         forgotten = [key for key in known if key not in now]
         self.session_partitions = now

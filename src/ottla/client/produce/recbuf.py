@@ -149,6 +149,8 @@ class RecBuf:
             opened_at = self.buffer.opened_at
             lingered = opened_at is not None and opened_at + self._linger <= now + slack
             self._take(self.buffer.drain(0, self.is_urgent or lingered))
+        if not self.in_flight and self.batches:
+            return self.batches[0]
         return self._first_queued()
 
     def _first_queued(self) -> ProducerBatch | None:
@@ -161,14 +163,13 @@ class RecBuf:
 
     def _take(self, drained: list[EncodedBatch]) -> None:
         for encoded in drained:
-            self._append(ProducerBatch(encoded, encoded.opened_at))
+            batch = ProducerBatch(encoded, encoded.opened_at)
+            self.batches.append(batch)
+            self.used_at = batch.opened_at
+            self._queued += 1
+            self._queued_bytes += encoded.raw_size
         if self.buffer.records == 0:
             self.is_urgent = False
-
-    def _append(self, batch: ProducerBatch) -> None:
-        self.batches.append(batch)
-        self.used_at = batch.opened_at
-        self._enqueue(batch)
 
     def _enqueue(self, batch: ProducerBatch) -> None:
         self._queued += 1
@@ -189,7 +190,9 @@ class RecBuf:
     def append(self, batch: ProducerBatch) -> None:
         """A batch that was made elsewhere; it goes behind everything appended before."""
         self.take_all()
-        self._append(batch)
+        self.batches.append(batch)
+        self.used_at = batch.opened_at
+        self._enqueue(batch)
 
     # Sending
 
