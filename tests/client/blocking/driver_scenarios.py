@@ -300,6 +300,18 @@ def closing(call: Callable[[World], object]) -> Scenario:
     return scenario
 
 
+def a_reader_and_a_closer(world: World) -> None:
+    """What is left for later is done before the end, or refused."""
+    driver = world.new_driver()
+    closer = world.thread(driver.close, "closer")
+    try:
+        driver.later(lambda: world.events.append("ran"))
+    except ClientClosedError:
+        world.events.append("closed")
+    closer.join()
+    assert len(world.events) == 1, "what was left for later was never called"
+
+
 class Case(NamedTuple):
     """A scenario, and the preemptions that the tests have time for."""
 
@@ -332,7 +344,7 @@ SCENARIOS: Final = {
     ),
     "close during a wait": Case(closing(wait_for_ever), 2),
     "close during post": Case(closing(lambda world: world.driver.post(nothing)), 1),
-    "close during later": Case(closing(lambda world: world.driver.later(nothing)), 2),
+    "close during later": Case(a_reader_and_a_closer, 2),
     "two close": Case(closing(lambda world: world.driver.close())),
     "two callers and a closer": Case(two_callers_and_a_closer, 1),
     "ctrl-c in later": Case(interrupted(lambda world: world.driver.later(nothing)), ctrl_c=True),

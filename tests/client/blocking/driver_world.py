@@ -241,7 +241,7 @@ class Loop(QuickRuns):
     @property
     def waiting(self) -> list[Any]:
         """What is to be run, at once or later."""
-        return [*self._ready, *self._scheduled]  # type: ignore[attr-defined]
+        return [*self._first, *self._ready, *self._scheduled]  # type: ignore[attr-defined]
 
 
 class Future(concurrent.futures.Future[Any]):

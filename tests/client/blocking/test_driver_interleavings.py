@@ -32,10 +32,10 @@ PLANTED: dict[str, tuple[str, str, str, str]] = {
     ),
     "later looks for the end too early": (
         "                if self.is_over:\n                    self.check()\n"
-        "                self.loop.call_soon(function)",
-        "                self.loop.call_soon(function)",
+        "                self.loop.call_first(function)",
+        "                self.loop.call_first(function)",
         "close during later",
-        "Event loop is closed",
+        "was never called",
     ),
     "leaving tells nobody": (
         "                self._background_sleeps = False\n                self._state.notify_all()\n",

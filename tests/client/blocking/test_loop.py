@@ -37,6 +37,21 @@ def test_no_iteration_follows_a_function_that_returns_false(loop: ClientLoop) ->
     assert order == ["callback"], "nothing but False"
 
 
+def test_what_is_to_be_called_first_is_called_by_either_run_and_survives_errors(loop: ClientLoop) -> None:
+    order: list[str] = []
+    told: list[dict[str, object]] = []
+    loop.set_exception_handler(lambda _, context: told.append(context))
+    loop.call_first(lambda: 1 / 0)
+    loop.call_first(lambda: order.append("first"))
+    loop.call(lambda: order.append("function"))
+    assert order == ["first", "function"]
+    assert len(told) == 1
+    loop.call_first(loop.stop)
+    loop.call_soon(order.append, "callback")
+    loop.run_forever()
+    assert order == ["first", "function", "callback"]
+
+
 def test_a_call_does_not_wait_for_events_and_sees_those_that_are_there(loop: ClientLoop) -> None:
     ours, theirs = socket.socketpair()
     received: list[bytes] = []

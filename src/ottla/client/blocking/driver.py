@@ -170,7 +170,7 @@ class Driver:
             try:
                 if self.is_over:
                     self.check()
-                self.loop.call_soon(function)
+                self.loop.call_first(function)
             finally:
                 # Not counted: a reader that comes often would keep the background thread from what it leaves here.
                 self._release_loop(calls=0)

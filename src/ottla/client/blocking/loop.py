@@ -11,6 +11,7 @@ from 3.4 on.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 
 from ottla.runtime import this_thread
@@ -25,11 +26,35 @@ class QuickRuns(asyncio.BaseEventLoop):
     _thread_id: int | None
     _run_once: Callable[[], None]
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._first: deque[Callable[[], object]] = deque()
+
+    def call_first(self, function: Callable[[], object]) -> None:
+        """Has it called when the loop is run the next time, before anything else and without an iteration for it.
+
+        For the thread that could run the loop, and leaves that to the next one.
+        """
+        self._first.append(function)
+
+    def _call_first(self) -> None:
+        while self._first:
+            self._call(self._first.popleft())
+
+    def _call(self, function: Callable[[], object]) -> object:
+        try:
+            return function()
+        except Exception as error:  # noqa: BLE001  as the loop does with what a callback raises
+            self.call_exception_handler({"message": f"{function} failed", "exception": error})
+            return None
+
     def run_forever(self) -> None:
         """Until `stop`; what a callback raises to end the program ends the run."""
         self._thread_id = this_thread()
         _set_running_loop(self)
         try:
+            if self._first:
+                self._call_first()
             self._run_once()
             while not self._stopping:
                 self._run_once()
@@ -46,12 +71,9 @@ class QuickRuns(asyncio.BaseEventLoop):
         self._thread_id = this_thread()
         _set_running_loop(self)
         try:
-            try:
-                is_needed = function() is not False
-            except Exception as error:  # noqa: BLE001  as the loop does with what a callback raises
-                is_needed = True
-                self.call_exception_handler({"message": f"{function} failed", "exception": error})
-            if is_needed:
+            if self._first:
+                self._call_first()
+            if self._call(function) is not False:
                 # One that has been stopped does not wait for events.
                 self._stopping = True
                 self._run_once()
