@@ -1,4 +1,6 @@
-"""The mutation fuzzer of the record decoder: damaged batches are records, or a DecodeError, and nothing else.
+"""The mutation fuzzer of all that reads records: damaged batches are records, or a DecodeError, and nothing else.
+
+A consumer decodes them; a broker reads the header of a batch, and accepts it or leaves every byte as it was.
 
     python -m tests.native.record_fuzz --batches 1000000 [--seed N]
 
@@ -13,6 +15,7 @@ import time
 from random import Random
 
 from ottla._native.decode import decode_fetch
+from ottla._native.record_batch import AppendRules, read_header, whole_batch
 from ottla.errors import DecodeError
 from tests.native.decoding import decompress
 from tests.oracle.message_sets import OracleMessage, OracleRecord, encode_message, wrap
@@ -34,12 +37,17 @@ def corpus() -> list[bytes]:
     plain = [
         encode_batch(build_batch(records, codec=codec)) for codec in ("none", "gzip", "snappy", "lz4", "zstd")
     ]
+    # As a producer sends them: the offsets are consecutive.
+    sent = [
+        encode_batch(build_batch(records[:2], codec=codec, producer_id=1, producer_epoch=0, base_sequence=0))
+        for codec in ("none", "gzip")
+    ]
     transactional = encode_batch(build_batch(records, producer_id=1, producer_epoch=0, transactional=True))
     marker = encode_batch(end_marker(ABORT, offset=4, timestamp=NOW, producer_id=1, producer_epoch=0))
     messages = [OracleMessage(offset=n, magic=1, timestamp=NOW, key=b"k", value=b"v" * n) for n in range(3)]
     old = [encode_message(m) for m in messages]
     wrapped = [encode_message(wrap(messages, codec, magic=1)) for codec in ("gzip", "snappy", "lz4")]
-    return [*plain, transactional + marker, b"".join(old), *wrapped, plain[0] + old[0] + plain[2]]
+    return [*plain, *sent, transactional + marker, b"".join(old), *wrapped, plain[0] + old[0] + plain[2]]
 
 
 def damaged(random: Random, samples: list[bytes]) -> bytes:
@@ -53,11 +61,42 @@ def damaged(random: Random, samples: list[bytes]) -> bytes:
     return bytes(data)
 
 
-def fuzz(count: int, seed: int) -> tuple[int, int]:
-    """Damages and decodes that many fields. How many were refused, and how many gave records."""
+def framed(data: bytes) -> bytes:
+    """The same with the right length, magic and checksum: the damage is behind the frame."""
+    whole = bytearray(data)
+    whole[8:12] = (len(data) - 12).to_bytes(4)
+    whole[16] = 2
+    return resealed(bytes(whole))
+
+
+def append(random: Random, data: bytes) -> bool:
+    """What a broker does with a batch that a producer sends; whether it takes it."""
+    if len(data) >= HEADER:
+        assert read_header(data, len(data) - HEADER).size is not None
+        if random.random() < 0.8:
+            data = framed(data)
+    memory = bytearray(data)
+    batch = whole_batch(memory)
+    if batch is None:
+        return False
+    rules = AppendRules(
+        max_size=random.choice([1 << 20, 100]),
+        before_max_ms=random.choice([2**63 - 1, 1000]),
+        after_max_ms=1000,
+        append_time=random.random() < 0.3,
+        keys_required=random.random() < 0.3,
+    )
+    accepted = batch.accept(rules, 2**40, 3, NOW, lambda codec, payload: decompress(codec, payload, 1 << 20))
+    assert accepted or memory == data
+    assert whole_batch(memory) is not None
+    return accepted
+
+
+def fuzz(count: int, seed: int) -> tuple[int, int, int]:
+    """Damages that many fields. How many a consumer refused, how many gave records, how many a broker took."""
     random = Random(seed)
     samples = corpus()
-    refused = 0
+    refused = appended = 0
     for number in range(count):
         data = damaged(random, samples)
         try:
@@ -80,7 +119,12 @@ def fuzz(count: int, seed: int) -> tuple[int, int]:
         except Exception as error:
             error.add_note(f"seed {seed}, number {number}: {data.hex()}")
             raise
-    return refused, count - refused
+        try:
+            appended += append(random, data)
+        except Exception as error:
+            error.add_note(f"seed {seed}, number {number}: {data.hex()}")
+            raise
+    return refused, count - refused, appended
 
 
 def main() -> int:
@@ -89,8 +133,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="default: the time, printed")
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else time.time_ns() % 1_000_000_007
-    refused, accepted = fuzz(options.batches, seed)
-    print(f"seed {seed}: {refused:,} refused, {accepted:,} read, nothing else")
+    refused, accepted, appended = fuzz(options.batches, seed)
+    print(f"seed {seed}: {refused:,} refused, {accepted:,} read, {appended:,} appended, nothing else")
     return 0
 
 

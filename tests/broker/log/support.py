@@ -7,6 +7,7 @@ import struct
 from ottla._native import crc32c
 from ottla.broker.log.fs import MemoryFileSystem
 from ottla.broker.log.log import Appended, Log, LogConfig, Origin, Slice
+from ottla.broker.log.validation import only_batch
 from ottla.wire.batches import BatchHeader, ControlType, batch_headers, encode_batch, end_transaction_marker
 from ottla.wire.records import decode_fetch
 
@@ -67,14 +68,14 @@ def open_log(fs: MemoryFileSystem | None = None, config: LogConfig | None = None
 
 
 def append(log: Log, data: bytearray, epoch: int = 0, now_ms: int = NOW) -> Appended:
-    return log.append_as_leader(data, epoch, now_ms)
+    return log.append_as_leader(only_batch(data), epoch, now_ms)
 
 
 def append_marker(
     log: Log, outcome: ControlType, producer_id: int, *, epoch: int = 0, coordinator_epoch: int = 0
 ) -> Appended:
     marker = make_marker(outcome, producer_id, epoch=epoch, coordinator_epoch=coordinator_epoch)
-    return log.append_as_leader(marker, 0, NOW, origin=Origin.COORDINATOR)
+    return log.append_as_leader(only_batch(marker), 0, NOW, origin=Origin.COORDINATOR)
 
 
 def joined(found: Slice) -> bytes:

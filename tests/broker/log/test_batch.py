@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ottla.broker.log.batch import contiguous, read_header, walk, walk_headers
+from ottla._native.record_batch import read_header
+from ottla.broker.log.batch import contiguous, walk, walk_headers
 from ottla.broker.log.fs import MemoryFile
 from ottla.wire.batches import batch_headers
 from tests.broker.log.support import make_batch, patched

@@ -33,24 +33,24 @@ def test_epochs_are_kept_in_kafkas_text_file() -> None:
     fs = MemoryFileSystem()
     epochs((0, 0), (3, 12), fs=fs)
     assert text(fs) == "0\n2\n0 0\n3 12\n"
-    assert LeaderEpochs(fs, "orders-0").entries == [EpochEntry(0, 0), EpochEntry(3, 12)]
+    assert LeaderEpochs(fs, "orders-0").entries == (EpochEntry(0, 0), EpochEntry(3, 12))
 
 
 def test_the_current_epoch_is_assigned_once() -> None:
     fs = MemoryFileSystem()
     made = epochs((2, 5), fs=fs)
     made.assign(2, 9)
-    assert made.entries == [EpochEntry(2, 5)]
+    assert made.entries == (EpochEntry(2, 5),)
     assert text(fs) == "0\n1\n2 5\n"
 
 
 def test_an_epoch_that_wrote_nothing_is_replaced() -> None:
-    assert epochs((0, 0), (1, 5), (2, 5)).entries == [EpochEntry(0, 0), EpochEntry(2, 5)]
+    assert epochs((0, 0), (1, 5), (2, 5)).entries == (EpochEntry(0, 0), EpochEntry(2, 5))
 
 
 def test_entries_that_contradict_a_new_one_are_forgotten() -> None:
-    assert epochs((0, 0), (1, 5), (4, 9), (3, 3)).entries == [EpochEntry(0, 0), EpochEntry(3, 3)]
-    assert epochs((4, 9), (4, 7)).entries == [EpochEntry(4, 7)]
+    assert epochs((0, 0), (1, 5), (4, 9), (3, 3)).entries == (EpochEntry(0, 0), EpochEntry(3, 3))
+    assert epochs((4, 9), (4, 7)).entries == (EpochEntry(4, 7),)
 
 
 @pytest.mark.parametrize("entry", [(-1, 0), (0, -1)])
@@ -82,7 +82,7 @@ def test_a_log_that_ends_earlier_forgets_later_epochs() -> None:
     made.truncate_from_end(21)
     assert made.latest == 4
     made.truncate_from_end(20)
-    assert made.entries == LeaderEpochs(fs, "orders-0").entries == [EpochEntry(2, 10)]
+    assert made.entries == LeaderEpochs(fs, "orders-0").entries == (EpochEntry(2, 10),)
 
 
 def test_a_log_that_begins_later_begins_with_the_epoch_of_its_start() -> None:
@@ -92,7 +92,7 @@ def test_a_log_that_begins_later_begins_with_the_epoch_of_its_start() -> None:
     made.truncate_from_start(10)
     assert made.earliest == (2, 10)
     made.truncate_from_start(25)
-    assert made.entries == LeaderEpochs(fs, "orders-0").entries == [EpochEntry(4, 25), EpochEntry(5, 30)]
+    assert made.entries == LeaderEpochs(fs, "orders-0").entries == (EpochEntry(4, 25), EpochEntry(5, 30))
 
 
 def test_everything_can_be_forgotten() -> None:
@@ -100,4 +100,4 @@ def test_everything_can_be_forgotten() -> None:
     made = epochs((2, 10), fs=fs)
     made.clear()
     made.clear()
-    assert made.entries == LeaderEpochs(fs, "orders-0").entries == []
+    assert made.entries == LeaderEpochs(fs, "orders-0").entries == ()

@@ -144,7 +144,7 @@ def test_the_epoch_of_the_leader_is_remembered() -> None:
     append(log, make_batch(3), epoch=1)
     append(log, make_batch(3), epoch=1)
     append(log, make_batch(3), epoch=4)
-    assert log.epochs.entries == [(1, 0), (4, 6)]
+    assert log.epochs.entries == ((1, 0), (4, 6))
     assert log.epochs.end_offset_for(1, log.log_end_offset) == (1, 6)
     assert log.epochs.end_offset_for(4, log.log_end_offset) == (4, 9)
 
@@ -267,7 +267,7 @@ def test_a_cut_log_forgets_the_epochs_behind_it() -> None:
     for epoch in (0, 1, 3):
         append(log, make_batch(2), epoch=epoch)
     log.truncate_to(4)
-    assert log.epochs.entries == [(0, 0), (1, 2)]
+    assert log.epochs.entries == ((0, 0), (1, 2))
 
 
 def test_a_cut_before_the_start_moves_the_start() -> None:
@@ -292,7 +292,7 @@ def test_a_log_can_begin_anew() -> None:
     log.truncate_fully(500)
     for each in (log, open_log(fs)):
         assert (each.log_start_offset, each.log_end_offset, each.size) == (500, 500, 0)
-        assert (each.epochs.entries, each.producers.active(), each.first_unstable_offset) == ([], [], None)
+        assert (each.epochs.entries, each.producers.active(), each.first_unstable_offset) == ((), [], None)
     assert append(log, make_batch()).base_offset == 500
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from ottla.broker.log.log import Log, Origin
 from ottla.broker.log.producers import ProducerStates
+from ottla.broker.log.validation import only_batch
 from ottla.errors import (
     BrokerError,
     InvalidProducerEpochError,
@@ -159,10 +160,10 @@ def test_a_coordinator_writes_data_without_sequences() -> None:
     log = open_log()
     for _ in range(2):
         data = make_batch(producer=(1, 0, -1), transactional=True)
-        log.append_as_leader(data, 0, NOW, origin=Origin.COORDINATOR)
+        log.append_as_leader(only_batch(data), 0, NOW, origin=Origin.COORDINATOR)
     assert log.log_end_offset == 2
     with pytest.raises(InvalidProducerEpochError):
-        log.append_as_leader(make_batch(producer=(1, -1, -1)), 0, NOW, origin=Origin.COORDINATOR)
+        log.append_as_leader(only_batch(make_batch(producer=(1, -1, -1))), 0, NOW, origin=Origin.COORDINATOR)
 
 
 def test_a_marker_keeps_the_sequences_of_its_epoch() -> None:
@@ -211,7 +212,7 @@ def test_with_transactions_v2_a_marker_brings_the_next_epoch(epoch: int, ended: 
 
     def end() -> None:
         marker = make_marker(ControlType.COMMIT, 1, epoch=epoch)
-        log.append_as_leader(marker, 0, NOW, origin=Origin.COORDINATOR, transaction_version=2)
+        log.append_as_leader(only_batch(marker), 0, NOW, origin=Origin.COORDINATOR, transaction_version=2)
 
     if refused:
         with pytest.raises(InvalidProducerEpochError):
@@ -224,7 +225,7 @@ def test_the_largest_epoch_has_no_next_one() -> None:
     log = open_log()
     send(log, 1, 2**15 - 1, 0, transactional=True)
     marker = make_marker(ControlType.COMMIT, 1, epoch=2**15 - 1)
-    log.append_as_leader(marker, 0, NOW, origin=Origin.COORDINATOR, transaction_version=2)
+    log.append_as_leader(only_batch(marker), 0, NOW, origin=Origin.COORDINATOR, transaction_version=2)
     assert log.first_unstable_offset is None
 
 

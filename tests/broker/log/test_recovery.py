@@ -51,7 +51,7 @@ def test_a_log_comes_back(closed: bool) -> None:
         log.close()
     again = open_log(fs, SMALL)
     assert (values(again), again.log_end_offset, again.size) == (expected, 60, log.size)
-    assert again.epochs.entries == log.epochs.entries == [(0, 0), (1, 20), (2, 40)]
+    assert again.epochs.entries == log.epochs.entries == ((0, 0), (1, 20), (2, 40))
     assert again.max_timestamp_offset() == (NOW + 29, 58, 2)
     assert again.offset_for_timestamp(NOW + 7) == (NOW + 7, 14, 0)
     assert append(again, make_batch(), epoch=2).base_offset == 60
@@ -134,7 +134,7 @@ def test_a_damaged_batch_ends_the_log_with_all_segments_behind_it() -> None:
     again = open_log(fs, SMALL)
     assert again.log_end_offset == third.base_offset - 2
     assert [segment.base_offset for segment in again.segments] == [0, second.base_offset]
-    assert again.epochs.entries == [(0, 0), (1, 20)]
+    assert again.epochs.entries == ((0, 0), (1, 20))
 
 
 def test_damaged_snapshots_are_passed_over() -> None:
@@ -189,7 +189,7 @@ def test_epochs_come_back_without_their_file() -> None:
     fs = MemoryFileSystem()
     written(fs, 6)
     fs.remove(f"{DIRECTORY}/leader-epoch-checkpoint")
-    assert open_log(fs, SMALL).epochs.entries == [(0, 0)]
+    assert open_log(fs, SMALL).epochs.entries == ((0, 0),)
 
 
 def test_a_log_that_lost_what_it_had_deleted_goes_on_behind_it() -> None:
@@ -219,4 +219,4 @@ def test_the_start_of_the_log_comes_back() -> None:
     log.enforce_retention(NOW)
     again = open_log(fs, SMALL)
     assert (again.log_start_offset, again.segments[0].base_offset) == (33, log.segments[0].base_offset)
-    assert again.epochs.entries == [(1, 33), (2, 40)]
+    assert again.epochs.entries == ((1, 33), (2, 40))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker.log.log import LogConfig
+from ottla.broker.log.validation import only_batch
 from ottla.errors import BrokerError, InvalidRecordError, MessageTooLargeError, UnknownServerError
 from ottla.wire.batch_header import BATCH_OVERHEAD
 from ottla.wire.batches import PlainRecord, batch_headers, encode_batch
@@ -51,8 +52,8 @@ def test_memory_that_cannot_be_written_is_copied() -> None:
     data = bytes(make_batch(3))
     kept = bytes(bytearray(data))
     log = open_log()
-    log.append_as_leader(data, 6, NOW)
-    log.append_as_leader(memoryview(data), 6, NOW)
+    log.append_as_leader(only_batch(data), 6, NOW)
+    log.append_as_leader(only_batch(memoryview(data)), 6, NOW)
     assert data == kept
     assert log.log_end_offset == 6
 
@@ -61,7 +62,7 @@ def test_memory_that_belongs_to_the_log_is_written_in_place() -> None:
     whole = bytearray(b"frame" + make_batch(3, value=b"x" * 100_000))
     log = open_log()
     append(log, make_batch())
-    log.append_as_leader(memoryview(whole)[5:], 6, NOW)
+    log.append_as_leader(only_batch(memoryview(whole)[5:]), 6, NOW)
     assert batch_headers(whole[5:])[0].base_offset == 1
     (part,) = log.read(1, 1 << 20).parts
     assert part.obj is whole

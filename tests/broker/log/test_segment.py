@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ottla.broker.log.batch import read_header
+from ottla._native.record_batch import read_header
 from ottla.broker.log.config import LogConfig
 from ottla.broker.log.fs import MemoryFileSystem
 from ottla.broker.log.segment import Segment, TimestampedOffset

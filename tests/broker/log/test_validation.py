@@ -6,15 +6,27 @@ The exceptions are what only brokers write, which no client can send, and a batc
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
 import pytest
 
+from ottla._native.record_batch import whole_batch
 from ottla.broker.log.log import LogConfig, Origin
-from ottla.broker.log.validation import RecordsRefused
+from ottla.broker.log.rewrite import assign_offsets, for_topic
+from ottla.broker.log.validation import (
+    RecordsRefused,
+    accept_batch,
+    append_rules,
+    inspect_batch,
+    only_batch,
+)
 from ottla.errors import BrokerError
+from ottla.wire.batch_header import BATCH_OVERHEAD
 from ottla.wire.batches import PlainRecord, encode_batch
 from ottla.wire.compression import Compression
 from tests.broker.log.support import NOW, append, headers, make_batch, open_log, patched
+from tests.native.record_fuzz import framed
+from tests.wire.fuzz import MUTATIONS
 
 ACCEPTED = 0
 CORRUPT_MESSAGE = 2
@@ -37,7 +49,7 @@ def answer(data: bytes | bytearray, config: LogConfig | None = None, version: in
     """The error code for a batch; nothing of a refused one is in the log."""
     log = open_log(config=config)
     try:
-        log.append_as_leader(data, 0, NOW, version=version)
+        log.append_as_leader(only_batch(data, version), 0, NOW)
     except BrokerError as error:
         assert (log.size, log.log_end_offset) == (0, 0)
         return error.code
@@ -275,5 +287,70 @@ def test_what_only_clients_may_not_do(origin: Origin) -> None:
         encode_batch([(5, NOW, b"key", b"value", [])]),
         encode_batch([(0, NOW, b"key", b"value", [])], producer_id=7, producer_epoch=0),
     ):
-        log.append_as_leader(data, 0, NOW, origin=origin)
+        log.append_as_leader(only_batch(data), 0, NOW, origin=origin)
     assert [header.base_offset for header in headers(log.read(0, 10_000))] == [0, 1, 2]
+
+
+CONFIGS = [
+    LogConfig(),
+    LogConfig(compact=True),
+    LogConfig(message_timestamp_type="LogAppendTime"),
+    LogConfig(message_timestamp_before_max_ms=10, message_timestamp_after_max_ms=10),
+    LogConfig(compression_type="uncompressed", max_message_bytes=150),
+    LogConfig(compression_type="lz4"),
+]
+
+
+def long_way(data: bytes, config: LogConfig) -> bytes | None:
+    """The batch as the log has it; None if it is refused."""
+    batch = whole_batch(bytearray(data))
+    assert batch is not None
+    try:
+        inspected = inspect_batch(batch, config, Origin.CLIENT, NOW, "orders-0")
+        stored = assign_offsets(for_topic(inspected, config, NOW), 77, 3)
+    except BrokerError:
+        return None
+    assert stored.data is not None
+    return bytes(stored.data)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_short_way_takes_only_what_the_long_way_takes_and_leaves_the_same_bytes(seed: int) -> None:
+    random = Random(seed)
+    samples = [
+        bytes(make_batch(count, codec=codec, key=key, producer=producer))
+        for count in (1, 3)
+        for codec in (0, 1, 3)
+        for key in (b"key", None)
+        for producer in ((-1, -1, -1), (7, 0, 2**31 - 2))
+    ]
+    taken = refused = 0
+    for _ in range(3_000):
+        data = bytearray(random.choice(samples))
+        for _ in range(random.choice([0, 1, 1, 2])):
+            if data:
+                random.choice(MUTATIONS)(random, data)
+        if len(data) < BATCH_OVERHEAD:
+            continue
+        sent = framed(bytes(data)) if random.random() < 0.9 else bytes(data)
+        memory = bytearray(sent)
+        batch = whole_batch(memory)
+        if batch is None:
+            continue
+        config = random.choice(CONFIGS)
+        expected = long_way(sent, config)
+        if accept_batch(batch, append_rules(config), 77, 3, NOW):
+            assert bytes(memory) == expected
+            taken += 1
+        else:
+            assert memory == sent
+            refused += expected is None
+    assert taken > 200
+    assert refused > 200
+
+
+@pytest.mark.parametrize("config", CONFIGS[:4])
+@pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
+def test_an_ordinary_batch_takes_the_short_way(config: LogConfig, codec: int) -> None:
+    batch = only_batch(make_batch(3, codec=codec, producer=(7, 0, 0)))
+    assert accept_batch(batch, append_rules(config), 77, 3, NOW)

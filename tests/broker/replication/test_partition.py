@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.broker.log.validation import only_batch
 from ottla.broker.metadata.image import PartitionImage
 from ottla.broker.replication.partition import ACKS_ALL, Partition
 from ottla.errors import (
@@ -34,7 +35,7 @@ def replica(leader: int = NODE, epoch: int = 0) -> Partition:
 
 
 def append(partition: Partition, count: int = 1, *, acks: int = 1, min_in_sync: int = 1) -> int:
-    return partition.append(make_batch(count), acks, min_in_sync, NOW).base_offset
+    return partition.append(only_batch(make_batch(count)), acks, min_in_sync, NOW).base_offset
 
 
 def test_the_leader_appends_and_a_follower_does_not() -> None:
@@ -108,7 +109,7 @@ def test_readers_see_what_is_between_the_start_of_the_log_and_its_high_watermark
 def test_readers_of_committed_records_stop_at_an_open_transaction() -> None:
     partition = replica()
     append(partition)
-    partition.append(make_batch(2, producer=(7, 0, 0), transactional=True), 1, 1, NOW)
+    partition.append(only_batch(make_batch(2, producer=(7, 0, 0), transactional=True)), 1, 1, NOW)
     append(partition)
     assert (partition.last_stable_offset, partition.high_watermark) == (1, 4)
     assert partition.fetch(0, 1000, committed=True, at_least_one=True).next_offset == 1

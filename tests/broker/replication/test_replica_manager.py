@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from ottla.broker.configs.node import NodeConfigs
+from ottla.broker.log.validation import only_batch
 from ottla.broker.log.volume import Volume
 from ottla.broker.metadata.image import Delta, MetadataImage, PartitionImage, TopicImage
 from ottla.broker.replication.delayed import Purgatory
@@ -74,7 +75,7 @@ class OneNode:
 
     def append(self, count: int = 1, acks: int = 1) -> int:
         partition = self.replicas.led("orders", 0)
-        return self.replicas.append(partition, make_batch(count), acks, NOW).base_offset
+        return self.replicas.append(partition, only_batch(make_batch(count)), acks, NOW).base_offset
 
 
 def led(epoch: int = 0, replicas: tuple[int, ...] = (NODE, OTHER)) -> PartitionImage:
@@ -144,7 +145,7 @@ def test_what_changes_a_partition_is_said_to_the_requests_that_wait_for_it() -> 
     batch = make_batch(2, producer=(7, 0, 0))
     size = len(batch)
     for _ in range(2):  # a duplicate brings nothing new
-        node.replicas.append(node.replicas.led(*key), bytearray(batch), 1, NOW)
+        node.replicas.append(node.replicas.led(*key), only_batch(bytearray(batch)), 1, NOW)
     assert node.purgatory.events == [("appended", key, size)]
     node.purgatory.events.clear()
     assert node.replicas.delete_records(node.replicas.led(*key), 1) == 1
@@ -195,7 +196,7 @@ def test_a_log_that_cannot_be_cleaned_does_not_keep_others_from_it(
     node = OneNode(Volume(fs), log_retention_ms=1000)
     for index in (0, 1):
         node.becomes(led(), index=index)
-        node.replicas.append(node.replicas.led("orders", index), make_batch(), 1, NOW)
+        node.replicas.append(node.replicas.led("orders", index), only_batch(make_batch()), 1, NOW)
     fs.fail_if(lambda call, path: "orders-0" in path)
     with caplog.at_level(logging.ERROR):
         node.replicas.enforce_retention(NOW + 5000)
@@ -208,7 +209,7 @@ def test_idle_producers_are_forgotten() -> None:
     node = OneNode()
     node.becomes(led())
     partition = node.replicas.led("orders", 0)
-    node.replicas.append(partition, make_batch(producer=(7, 0, 0)), 1, NOW)
+    node.replicas.append(partition, only_batch(make_batch(producer=(7, 0, 0))), 1, NOW)
     node.replicas.expire_producers(NOW)
     assert [state.producer_id for state in partition.log.producers.active()] == [7]
     node.replicas.expire_producers(NOW + 10 * 86_400_000)

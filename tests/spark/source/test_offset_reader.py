@@ -10,6 +10,7 @@ import pytest
 import ottla
 from ottla import TopicPartition
 from ottla.broker import Cluster, TopicSpec, delay, drop, error
+from ottla.broker.log.validation import only_batch
 from ottla.errors import ApiTimeoutError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 from ottla.spark.options.connector import SourceOptions
 from ottla.spark.options.parsing import OptionError
@@ -152,7 +153,7 @@ def _open_transaction(kafka: Cluster) -> None:
 
     def append() -> None:
         partition = kafka._cluster.partition("t")
-        partition.append(bytearray(batch), acks=1, min_in_sync=1, now_ms=1_700_000_000_000)
+        partition.append(only_batch(bytearray(batch)), acks=1, min_in_sync=1, now_ms=1_700_000_000_000)
 
     kafka.call(append)
 

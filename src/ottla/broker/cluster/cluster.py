@@ -29,6 +29,7 @@ from ottla.broker.configs.broker import to_static_text
 from ottla.broker.controller.configs import ControllerRules
 from ottla.broker.controller.node import ControllerNode
 from ottla.broker.controller.state import ControllerState
+from ottla.broker.log.validation import only_batch
 from ottla.broker.log.volume import Volume
 from ottla.broker.metadata.features import SUPPORTED
 from ottla.broker.metadata.records import NO_LEADER
@@ -393,7 +394,7 @@ class AsyncCluster:
         now_ms = leader.context.now_ms()
         with self._replica_on(leader, topic, partition) as replica:
             first = replica.log.log_end_offset
-            for batch in seeding.batches(given, now_ms):
+            for batch in map(only_batch, seeding.batches(given, now_ms)):
                 if replica is leader.replicas.partitions.get(replica.key):
                     leader.replicas.append(replica, batch, _ACKS_LEADER, now_ms)
                 else:

@@ -21,6 +21,7 @@ from ottla.broker.controller.handlers import CONTROLLER
 from ottla.broker.controller.state import ControllerState
 from ottla.broker.log.config import NEVER, LogConfig
 from ottla.broker.log.log import Log
+from ottla.broker.log.validation import only_batch
 from ottla.broker.log.volume import Volume
 from ottla.broker.metadata.names import METADATA_TOPIC
 from ottla.broker.metadata.records import MetadataRecord, write_records
@@ -130,7 +131,8 @@ class ControllerNode:
         if self.failure is not None:
             raise NotControllerError(f"The controller has stopped: {self.failure}")
         if records:
-            self._log.append_as_leader(write_records(records, self.now_ms()), 0, self.now_ms())
+            now_ms = self.now_ms()
+            self._log.append_as_leader(only_batch(write_records(records, now_ms)), 0, now_ms)
             try:
                 self.state.apply(records)
             except Exception as error:

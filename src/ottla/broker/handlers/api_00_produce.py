@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ottla._native.record_batch import Batch, whole_batch
 from ottla.broker.coordinator.internal_topics import is_internal
 from ottla.broker.log.validation import (
     RecordsRefused,
@@ -81,18 +82,22 @@ def _refuse(request: ProduceRequest, error: BrokerError) -> ProduceResponse | No
 
 @handles(ProduceRequest, versions=range(3, 14), advertised=range(14), refuse=_refuse)
 def produce(node: NodeContext, request: ProduceRequest, call: Call) -> ProduceResponse | None:
-    _check_first_batches(request)
-    taken: dict[NamedPartition, tuple[str, Buffer]] = {}
+    version = call.version
+    batches = iter(_first_batches(request))
+    taken: dict[NamedPartition, tuple[str, Batch]] = {}
     refused: dict[NamedPartition, ProducedPartition] = {}
     for topic in request.topic_data:
-        name = topic.name if call.version < _TOPIC_IDS_SINCE else node.topic_name(topic.topic_id)
+        name = topic.name if version < _TOPIC_IDS_SINCE else node.topic_name(topic.topic_id)
         for data in topic.partition_data:
             named = (topic.name, topic.topic_id, data.index)
+            batch = next(batches)
             try:
                 if name is None:
                     raise UnknownTopicIdError(broker=node.id)
                 call.check(name, data.index)
-                taken[named] = (name, _checked_form(node, call, name, data))
+                if node.image.partition(name, data.index) is None:
+                    raise UnknownTopicOrPartitionError(topic=name, partition=data.index, broker=node.id)
+                taken[named] = (name, only_batch(data.records or b"", version, batch))
             except UnreadableBatchError:
                 # Where Kafka fails inside, it fails the whole request.
                 raise
@@ -100,8 +105,8 @@ def produce(node: NodeContext, request: ProduceRequest, call: Call) -> ProduceRe
                 refused[named] = _refused(data.index, error)
     hints = LeaderHints(node.image, ProduceResponse)
     results = {
-        named: _append(node, call, name, named[2], records, request.acks, hints)
-        for named, (name, records) in taken.items()
+        named: _append(node, call, name, named[2], batch, request.acks, hints)
+        for named, (name, batch) in taken.items()
     }
     # Of two batches for one partition the last good one is appended, and a bad one is what the producer gets to know.
     results.update(refused)
@@ -125,38 +130,38 @@ def _response(
     )
 
 
-def _check_first_batches(request: ProduceRequest) -> None:
-    """Kafka looks for transactions first, in all partitions: what it finds to be damaged fails the whole request.
+def _first_batches(request: ProduceRequest) -> list[Batch | None]:
+    """The batches, partition by partition; None for records that are not exactly one.
 
-    A transactional batch belongs to a transactional id; there are no transactions here yet.
+    Kafka looks for transactions first, in all partitions: what it finds to be damaged fails the whole request. A
+    transactional batch belongs to a transactional id; there are no transactions here yet.
     """
+    batches: list[Batch | None] = []
     for topic in request.topic_data:
         for data in topic.partition_data:
             records = data.records or b""
-            try:
-                size = batch_size(records)
-            except CorruptMessageError as error:
-                raise DamagedBatchError(error.message) from None
-            if size is None or records[MAGIC_AT] != MAGIC or not records[ATTRIBUTES_LOW_AT] & TRANSACTIONAL:
-                continue
-            if request.transactional_id is None:
-                raise TransactionalIdAuthorizationFailedError
-            raise InvalidTxnStateError("this cluster serves no transactions yet")
+            batch = whole_batch(records)
+            batches.append(batch)
+            if batch.is_transactional if batch is not None else _is_transactional(records):
+                if request.transactional_id is None:
+                    raise TransactionalIdAuthorizationFailedError
+                raise InvalidTxnStateError("this cluster serves no transactions yet")
+    return batches
 
 
-def _checked_form(
-    node: NodeContext, call: Call, topic: str, data: ProduceRequest.PartitionProduceData
-) -> Buffer:
-    """The records, if there is such a partition and they are one batch, whatever is in it."""
-    if node.image.partition(topic, data.index) is None:
-        raise UnknownTopicOrPartitionError(topic=topic, partition=data.index, broker=node.id)
-    records = data.records or b""
-    only_batch(records, call.version)
-    return records
+def _is_transactional(records: Buffer) -> bool:
+    """Whether the first of several batches is, if any is whole."""
+    try:
+        size = batch_size(records)
+    except CorruptMessageError as error:
+        raise DamagedBatchError(error.message) from None
+    return (
+        size is not None and records[MAGIC_AT] == MAGIC and bool(records[ATTRIBUTES_LOW_AT] & TRANSACTIONAL)
+    )
 
 
 def _append(
-    node: NodeContext, call: Call, topic: str, index: int, records: Buffer, acks: int, hints: LeaderHints
+    node: NodeContext, call: Call, topic: str, index: int, batch: Batch, acks: int, hints: LeaderHints
 ) -> ProducedPartition:
     try:
         if acks not in _VALID_ACKS:
@@ -164,7 +169,7 @@ def _append(
         if is_internal(topic):
             raise InvalidTopicError(f"Cannot append to internal topic {topic}")
         partition = node.replicas.hosted(topic, index)
-        appended = node.replicas.append(partition, records, acks, node.now_ms(), version=call.version)
+        appended = node.replicas.append(partition, batch, acks, node.now_ms())
     except BrokerError as error:
         result = _refused(index, error)
         if not isinstance(error, _WITHOUT_LOG_START):

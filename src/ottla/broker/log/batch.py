@@ -1,7 +1,6 @@
-"""A batch of magic 2 as a log handles it: the header as numbers, and a walk over the batches of a file.
+"""A walk over the batches of a file. What a batch is to a log, its header as numbers, is ottla._native.record_batch.
 
-ottla.wire.batches reads batches of every age and checks them. A log reads its own, millions of times, and every
-append goes through here; hence a plain tuple, made in one step.
+ottla.wire.batches reads batches of every age and checks them; a log reads its own, which are of magic 2.
 """
 
 from __future__ import annotations
@@ -9,19 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from ottla._native.record_batch import Batch, read_header
 from ottla.broker.log.fs import File
-from ottla.wire.batch_header import (
-    APPEND_TIME,
-    BATCH_OVERHEAD,
-    CODEC,
-    CONTROL,
-    LARGEST_SEQUENCE,
-    LOG_OVERHEAD,
-    TRANSACTIONAL,
-    unpack_header,
-    unpack_offsets,
-)
-from ottla.wire.primitives import Buffer
+from ottla.wire.batch_header import BATCH_OVERHEAD, LOG_OVERHEAD, unpack_offsets
 
 NO_TIMESTAMP: Final = -1
 NO_PRODUCER_ID: Final = -1
@@ -29,68 +18,6 @@ NO_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 
 _WINDOW: Final = 16 * 1024
-
-
-class Batch(NamedTuple):
-    """The header, field by field."""
-
-    base_offset: int
-    length: int
-    leader_epoch: int
-    magic: int
-    crc: int
-    attributes: int
-    last_offset_delta: int
-    base_timestamp: int
-    max_timestamp: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    record_count: int
-
-    @property
-    def size(self) -> int:
-        return self.length + LOG_OVERHEAD
-
-    @property
-    def last_offset(self) -> int:
-        return self.base_offset + self.last_offset_delta
-
-    @property
-    def next_offset(self) -> int:
-        return self.base_offset + self.last_offset_delta + 1
-
-    @property
-    def last_sequence(self) -> int:
-        """Behind the largest sequence comes 0."""
-        if self.base_sequence == NO_SEQUENCE:
-            return NO_SEQUENCE
-        return (self.base_sequence + self.last_offset_delta) & LARGEST_SEQUENCE
-
-    @property
-    def has_producer_id(self) -> bool:
-        return self.producer_id > NO_PRODUCER_ID
-
-    @property
-    def codec(self) -> int:
-        return self.attributes & CODEC
-
-    @property
-    def is_transactional(self) -> bool:
-        return bool(self.attributes & TRANSACTIONAL)
-
-    @property
-    def is_control(self) -> bool:
-        return bool(self.attributes & CONTROL)
-
-    @property
-    def has_append_time(self) -> bool:
-        return bool(self.attributes & APPEND_TIME)
-
-
-def read_header(data: Buffer, position: int = 0) -> Batch:
-    """The header at `position`, unchecked; all of it must be there."""
-    return Batch._make(unpack_header(data, position))
 
 
 class BatchPosition(NamedTuple):
@@ -116,7 +43,7 @@ def walk(file: File, position: int, end: int) -> Iterator[BatchPosition]:
 def walk_headers(file: File, position: int, end: int) -> Iterator[tuple[int, Batch]]:
     """As `walk`, with positions and full headers."""
     for view, at, where in _headers(file, position, end):
-        yield where, Batch._make(unpack_header(view, at))
+        yield where, read_header(view, at)
 
 
 def _headers(file: File, position: int, end: int) -> Iterator[tuple[memoryview, int, int]]:

@@ -15,20 +15,26 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
+from ottla._native.record_batch import Batch
 from ottla.broker.log import recovery, retention
-from ottla.broker.log.batch import Batch
 from ottla.broker.log.checkpoints import read_log_start_offset, write_log_start_offset
 from ottla.broker.log.config import LogConfig
-from ottla.broker.log.epochs import LeaderEpochs
+from ottla.broker.log.epochs import EpochEntry, LeaderEpochs
 from ottla.broker.log.fs import FileSystem
 from ottla.broker.log.producers import Origin, ProducerStates
 from ottla.broker.log.rewrite import assign_offsets, for_topic
 from ottla.broker.log.segment import Segment, TimestampedOffset
 from ottla.broker.log.snapshots import Snapshots
 from ottla.broker.log.transactions import Marker, aborted_between, read_marker
-from ottla.broker.log.validation import LATEST_PRODUCE, check_size, followed_batches, inspect_batch
+from ottla.broker.log.validation import (
+    accept_batch,
+    append_rules,
+    check_size,
+    followed_batches,
+    inspect_batch,
+)
 from ottla.errors import (
     KafkaStorageError,
     NotLeaderOrFollowerError,
@@ -68,11 +74,21 @@ class Slice:
     """Whether more might have been read, but not in so few bytes."""
 
 
+class _LogEnd(NamedTuple):
+    """Where a log ends: what an append that fails goes back to."""
+
+    segment: Segment
+    position: int
+    offset: int
+    epochs: tuple[EpochEntry, ...]
+
+
 class Log:
     """A log that is open; `Log.open` makes one."""
 
     def __init__(self, fs: FileSystem, directory: str, config: LogConfig, now_ms: int) -> None:
         self.config = config
+        self._rules = append_rules(config)
         self.directory = directory
         self.partition = directory.rpartition("/")[2]
         self.epochs = LeaderEpochs(fs, directory)
@@ -117,28 +133,37 @@ class Log:
 
     def append_as_leader(
         self,
-        records: Buffer,
+        batch: Batch,
         leader_epoch: int,
         now_ms: int,
         *,
         origin: Origin = Origin.CLIENT,
-        version: int = LATEST_PRODUCE,
         transaction_version: int = 0,
     ) -> Appended:
-        """Checks one batch, gives it its offsets and appends it. The log keeps `records`: do not use it again.
+        """Checks a batch, gives it its offsets and appends it. The log keeps its memory: do not use it again.
 
-        `version` is that of the Produce request, `transaction_version` that of the transaction which a marker
-        ends. Raises the BrokerError for the response to the producer.
+        `transaction_version` is that of the transaction which a marker ends. Raises the BrokerError for the response
+        to the producer.
         """
-        self._check_usable()
+        if self._failure is not None:
+            raise self._storage_error(self._failure)
         self._check_epoch(leader_epoch)
-        inspected = inspect_batch(records, self.config, origin, now_ms, self.partition, version)
-        data = for_topic(inspected, self.config, now_ms)
-        batch = assign_offsets(data, self.log_end_offset, leader_epoch)
-        self._check_sizes(batch)
-        # As in Kafka before the producer is looked at: what is refused then has begun a segment all the same.
-        with self._all_or_nothing():
-            segment = self._segment_for([batch], now_ms)
+        base_offset = self._segments[-1].next_offset
+        if origin is not Origin.CLIENT or not accept_batch(
+            batch, self._rules, base_offset, leader_epoch, now_ms
+        ):
+            inspected = inspect_batch(batch, self.config, origin, now_ms, self.partition)
+            batch = assign_offsets(for_topic(inspected, self.config, now_ms), base_offset, leader_epoch)
+            self._check_sizes(batch)
+        data = batch.data
+        assert data is not None
+        end = self._end()
+        try:
+            # As in Kafka before the producer is looked at: what is refused then has begun a segment all the same.
+            segment = self._segment_for(batch.size, base_offset, batch, now_ms)
+        except BaseException as error:
+            self._undo(end, error)
+            raise
         marker = None
         if batch.has_producer_id:
             known = self.producers.duplicate_of(batch) if origin is Origin.CLIENT else None
@@ -147,12 +172,17 @@ class Log:
                     known.first_offset, known.last_offset, known.timestamp, self.log_start_offset, True
                 )
             marker = self._check_producer(batch, data, origin, transaction_version)
-        with self._all_or_nothing():
-            self.epochs.assign(leader_epoch, batch.base_offset)
+        if segment is not end.segment:
+            end = self._end()
+        try:
+            self.epochs.assign(leader_epoch, base_offset)
             segment.append(data, (batch,), now_ms)
             self.producers.record(batch, marker, segment.aborted)
+        except BaseException as error:
+            self._undo(end, error)
+            raise
         append_time = now_ms if self.config.uses_append_time else NO_APPEND_TIME
-        return Appended(batch.base_offset, batch.last_offset, append_time, self.log_start_offset)
+        return Appended(base_offset, batch.last_offset, append_time, self.log_start_offset)
 
     def _check_epoch(self, leader_epoch: int) -> None:
         """A leader that was replaced without knowing it must not write any more."""
@@ -194,7 +224,7 @@ class Log:
         if not batches:
             return None
         with self._all_or_nothing(several=True):
-            segment = self._segment_for(batches, now_ms)
+            segment = self._segment_for(len(data), batches[0].base_offset, batches[-1], now_ms)
             segment.append(data, batches, now_ms)
             position = 0
             for batch in batches:
@@ -208,12 +238,11 @@ class Log:
             batches[0].base_offset, batches[-1].last_offset, NO_APPEND_TIME, self.log_start_offset
         )
 
-    def _segment_for(self, batches: list[Batch], now_ms: int) -> Segment:
-        """The active segment, or a new one if these do not belong into it any more."""
+    def _segment_for(self, size: int, base_offset: int, last: Batch, now_ms: int) -> Segment:
+        """The active segment, or a new one where `size` bytes, which end with `last`, do not belong into it."""
         active = self._segments[-1]
-        size = sum(batch.size for batch in batches)
-        if active.should_roll(size, batches[-1], now_ms):
-            return self._roll(batches[0].base_offset, now_ms)
+        if active.should_roll(size, last, now_ms):
+            return self._roll(base_offset, now_ms)
         return active
 
     def roll(self, now_ms: int) -> None:
@@ -250,26 +279,33 @@ class Log:
         )
         self._failure = error
 
+    def _end(self) -> _LogEnd:
+        active = self._segments[-1]
+        return _LogEnd(active, active.size, active.next_offset, self.epochs.entries)
+
     @contextmanager
     def _all_or_nothing(self, *, several: bool = False) -> Iterator[None]:
         """What is written in here is cut off again where not all of it can be; `several` are batches."""
-        active, epochs = self._segments[-1], self.epochs.entries
-        position, offset = active.size, active.next_offset
+        end = self._end()
         try:
             yield
         except BaseException as error:
-            try:
-                self._cut_back(active, position, offset)
-                if several:
-                    # Some of them may be in the memory of their producers already.
-                    self._recover()
-                    active.next_offset = offset
-                self.epochs.restore(epochs)
-            except Exception as another:  # noqa: BLE001 - whatever it is, the files may differ from what is known
-                self._fail(another)
-            if isinstance(error, OSError):
-                raise self._storage_error(error) from error
+            self._undo(end, error, several=several)
             raise
+
+    def _undo(self, end: _LogEnd, error: BaseException, *, several: bool = False) -> None:
+        """Cuts off what was written since the log had this end; an OSError becomes the error of Kafka for it."""
+        try:
+            self._cut_back(end.segment, end.position, end.offset)
+            if several:
+                # Some of them may be in the memory of their producers already.
+                self._recover()
+                end.segment.next_offset = end.offset
+            self.epochs.restore(end.epochs)
+        except Exception as another:  # noqa: BLE001 - whatever it is, the files may differ from what is known
+            self._fail(another)
+        if isinstance(error, OSError):
+            raise self._storage_error(error) from error
 
     def _cut_back(self, active: Segment, position: int, offset: int) -> None:
         """Ends the log in the segment that was the active one, where it was."""
@@ -455,6 +491,7 @@ class Log:
     def reconfigure(self, config: LogConfig) -> None:
         """The topic's configuration has changed."""
         self.config = config
+        self._rules = append_rules(config)
         self.producers.expiration_ms = config.producer_id_expiration_ms
         for segment in self._segments:
             segment.config = config

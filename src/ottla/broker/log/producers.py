@@ -13,7 +13,8 @@ from collections import deque
 from enum import Enum
 from typing import Final, NamedTuple
 
-from ottla.broker.log.batch import NO_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, Batch
+from ottla._native.record_batch import Batch
+from ottla.broker.log.batch import NO_EPOCH, NO_SEQUENCE, NO_TIMESTAMP
 from ottla.broker.log.transactions import (
     AbortedIndex,
     AbortedTransaction,

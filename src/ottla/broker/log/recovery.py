@@ -11,7 +11,7 @@ import logging
 from itertools import pairwise
 
 from ottla._native import crc32c
-from ottla.broker.log.batch import Batch
+from ottla._native.record_batch import Batch
 from ottla.broker.log.config import LogConfig
 from ottla.broker.log.epochs import LeaderEpochs
 from ottla.broker.log.fs import FileSystem

@@ -1,7 +1,8 @@
 """What a leader changes in a producer's batch: its offsets, its epoch, and if need be its times and its codec.
 
 Offsets and leader epoch lie before the checksum's range, and are written over what the producer sent. Whatever else
-changes costs a new checksum; another codec costs a new batch.
+changes costs a new checksum; another codec costs a new batch. Here is the long way (validation.py): in an ordinary
+batch `Batch.accept` writes offsets, epoch and times.
 """
 
 from __future__ import annotations
@@ -11,16 +12,10 @@ from typing import Final
 
 from ottla._native import crc32c
 from ottla._native.inspect import inspect
-from ottla.broker.log.batch import (
-    NO_EPOCH,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    NO_TIMESTAMP,
-    Batch,
-    read_header,
-)
+from ottla._native.record_batch import Batch, read_header, whole_batch
+from ottla.broker.log.batch import NO_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP
 from ottla.broker.log.config import LogConfig
-from ottla.broker.log.validation import Inspected
+from ottla.broker.log.validation import CODECS, Inspected
 from ottla.errors import UnknownServerError
 from ottla.wire.batch_header import (
     APPEND_TIME,
@@ -51,9 +46,6 @@ from ottla.wire.records import decode_fetch
 
 _ANY_TIME: Final = 2**63 - 1
 _KNOWN_ATTRIBUTES: Final = CODEC | TRANSACTIONAL | CONTROL | DELETE_HORIZON
-_CODECS: Final = {"uncompressed": Compression.NONE} | {
-    codec.name.lower(): codec for codec in Compression if codec is not Compression.NONE
-}
 
 
 def for_topic(inspected: Inspected, config: LogConfig, now_ms: int) -> bytearray | memoryview:
@@ -105,10 +97,12 @@ def _check_times(inspected: Inspected) -> None:
 
 
 def assign_offsets(data: bytearray | memoryview, base_offset: int, leader_epoch: int) -> Batch:
-    """Gives the batch its offsets and its epoch; its header as it is now."""
+    """Gives the batch its offsets and its epoch; the batch as it is now."""
     pack_base_offset(data, BASE_OFFSET_AT, base_offset)
     pack_leader_epoch(data, LEADER_EPOCH_AT, leader_epoch)
-    return read_header(data)
+    batch = whole_batch(data)
+    assert batch is not None
+    return batch
 
 
 def _writable(data: Buffer) -> bytearray | memoryview:
@@ -136,7 +130,7 @@ def _target_codec(batch: Batch, config: LogConfig) -> int:
     """compression.type of the topic; control records stay as they are written."""
     if config.compression_type == "producer" or batch.is_control:
         return batch.codec
-    return _CODECS[config.compression_type]
+    return CODECS[config.compression_type]
 
 
 def _level(codec: int, config: LogConfig) -> int | None:

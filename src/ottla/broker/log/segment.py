@@ -12,15 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from ottla._native import crc32c
-from ottla.broker.log.batch import (
-    NO_TIMESTAMP,
-    Batch,
-    BatchPosition,
-    contiguous,
-    read_header,
-    walk,
-    walk_headers,
-)
+from ottla._native.record_batch import Batch, read_header
+from ottla.broker.log.batch import NO_TIMESTAMP, BatchPosition, contiguous, walk, walk_headers
 from ottla.broker.log.config import LogConfig
 from ottla.broker.log.fs import FileSystem
 from ottla.broker.log.index import LARGEST_RELATIVE_OFFSET, CorruptIndexError, OffsetIndex, TimeIndex

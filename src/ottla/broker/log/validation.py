@@ -1,9 +1,10 @@
 """What a log demands of a batch before it appends it: Kafka's LogValidator, and what precedes it.
 
-A leader looks at every record. The order of its checks is that of Apache Kafka 4.3, as it decides which error a
-client sees; so are the errors, where one would have chosen others. What is found once per record is found by compiled
-code (ottla._native.inspect). A follower takes its leader's batches as they are, if they are whole and continue its
-log. What a leader changes in a batch is in rewrite.py; sequences and epochs are in producers.py.
+A leader looks at every record. An ordinary batch of a client, in order and with a codec that it keeps, is checked and
+gets its offsets in one native call (`accept_batch`). Any other one takes the long way (`inspect_batch`), which checks
+everything again: the order of its checks is that of Apache Kafka 4.3, as it decides which error a client sees; so are
+the errors, where one would have chosen others. A follower takes its leader's batches as they are, if they are whole
+and continue its log. What a leader changes in a batch is in rewrite.py; sequences and epochs are in producers.py.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Final, NamedTuple
 
 from ottla._native import crc32c
 from ottla._native.inspect import inspect
-from ottla.broker.log.batch import NO_TIMESTAMP, Batch, read_header
+from ottla._native.record_batch import AppendRules, Batch, read_header, whole_batch
+from ottla.broker.log.batch import NO_TIMESTAMP
 from ottla.broker.log.config import LogConfig
 from ottla.broker.log.producers import Origin
 from ottla.errors import (
@@ -50,6 +52,11 @@ LATEST_PRODUCE: Final = 13
 _ANY_TIME: Final = (-(2**63), 2**63 - 1)
 _LARGEST_SIZE: Final = 2**31 - 1
 _SHOWN_ERRORS: Final = 3
+CODECS: Final = {"uncompressed": Compression.NONE} | {
+    codec.name.lower(): codec for codec in Compression if codec is not Compression.NONE
+}
+"""The values of compression.type, but for `producer`."""
+_PRODUCERS_CODEC: Final = -1
 
 RecordFault = tuple[int, int, bool]
 """A record that breaks a rule: its index, its timestamp, whether it has a key."""
@@ -85,12 +92,27 @@ class Inspected(NamedTuple):
     """The offset deltas are 0, 1, 2, ..."""
 
 
-def inspect_batch(
-    records: Buffer, config: LogConfig, origin: Origin, now_ms: int, partition: str, version: int
-) -> Inspected:
-    """The one batch in `records`, if a leader may append it; raises the error of Kafka if not."""
-    data = only_batch(records, version)
-    batch = read_header(data)
+def append_rules(config: LogConfig) -> AppendRules:
+    """What of a topic's configuration decides whether a batch is ordinary."""
+    return AppendRules(
+        max_size=min(config.max_message_bytes, config.segment_bytes),
+        before_max_ms=config.message_timestamp_before_max_ms,
+        after_max_ms=config.message_timestamp_after_max_ms,
+        append_time=config.uses_append_time,
+        keys_required=config.compact,
+        codec=CODECS.get(config.compression_type, _PRODUCERS_CODEC),
+    )
+
+
+def accept_batch(batch: Batch, rules: AppendRules, base_offset: int, leader_epoch: int, now_ms: int) -> bool:
+    """Whether this is an ordinary batch of a client; then it is as the log is to have it."""
+    return batch.accept(rules, base_offset, leader_epoch, now_ms, _decompress)
+
+
+def inspect_batch(batch: Batch, config: LogConfig, origin: Origin, now_ms: int, partition: str) -> Inspected:
+    """Whether a leader may append a batch, the long way; raises the error of Kafka if not."""
+    data = batch.data
+    assert data is not None
     _check_batch(data, batch, config, origin, partition)
     if origin is Origin.CLIENT:
         _check_client_batch(batch, partition)
@@ -116,8 +138,14 @@ def inspect_batch(
     return Inspected(data, batch, plain, max_timestamp, dense)
 
 
-def only_batch(records: Buffer, version: int = LATEST_PRODUCE) -> Buffer:
-    """What every Produce request has to keep to, whatever the topic: exactly one batch, of magic 2."""
+def only_batch(records: Buffer, version: int = LATEST_PRODUCE, batch: Batch | None = None) -> Batch:
+    """What every Produce request has to keep to, whatever the topic: exactly one batch, of magic 2.
+
+    `batch` is the whole batch that they are, where the caller has read it already.
+    """
+    batch = batch or whole_batch(records)
+    if batch is not None and (version >= ZSTD_SINCE or batch.codec < Compression.ZSTD):
+        return batch
     size = batch_size(records)
     if size is None:
         raise InvalidRecordError(
@@ -145,7 +173,10 @@ def only_batch(records: Buffer, version: int = LATEST_PRODUCE) -> Buffer:
             f"Record batch is corrupt (the size {size} is smaller than the minimum allowed overhead "
             f"{BATCH_OVERHEAD})"
         )
-    return records if size == len(records) else memoryview(records)[:size]
+    # The beginning of another batch, too short to be one, may follow.
+    batch = whole_batch(memoryview(records)[:size])
+    assert batch is not None
+    return batch
 
 
 def batch_size(records: Buffer, position: int = 0) -> int | None:
@@ -218,10 +249,14 @@ def _decompressed(data: Buffer, batch: Batch) -> Buffer:
     if batch.codec == Compression.NONE or not batch.record_count:
         return payload
     try:
-        return decompress(batch.codec, payload, DEFAULT_MAX_DECOMPRESSED)
+        return _decompress(batch.codec, payload)
     except DecodeError as error:
         # Kafka has no better error for bytes that its codec cannot read.
         raise UnknownServerError(f"Failed to decompress record stream: {error}") from None
+
+
+def _decompress(codec: int, payload: memoryview) -> Buffer:
+    return decompress(codec, payload, DEFAULT_MAX_DECOMPRESSED)
 
 
 def _time_range(batch: Batch, config: LogConfig, now_ms: int) -> tuple[int, int]:

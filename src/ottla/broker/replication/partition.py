@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from ottla._native.record_batch import Batch
 from ottla.broker.log.log import Appended, Log, Slice
-from ottla.broker.log.validation import LATEST_PRODUCE
 from ottla.broker.metadata.image import PartitionImage
 from ottla.errors import (
     FencedLeaderEpochError,
@@ -25,7 +25,6 @@ from ottla.errors import (
     UnknownServerError,
 )
 from ottla.wire import Uuid
-from ottla.wire.primitives import Buffer
 
 ACKS_ALL: Final = -1
 NO_EPOCH: Final = -1
@@ -95,15 +94,13 @@ class Partition:
         error = FencedLeaderEpochError if epoch < self.leader_epoch else UnknownLeaderEpochError
         raise error(topic=self.topic, partition=self.index, broker=self.node_id)
 
-    def append(
-        self, records: Buffer, acks: int, min_in_sync: int, now_ms: int, *, version: int = LATEST_PRODUCE
-    ) -> Appended:
-        """Appends a producer's batch, sent in this version of Produce."""
+    def append(self, batch: Batch, acks: int, min_in_sync: int, now_ms: int) -> Appended:
+        """Appends a producer's batch."""
         self.check_leader()
         # A config cannot demand more replicas than the partition has.
         if acks == ACKS_ALL and len(self.image.isr) < min(min_in_sync, len(self.image.replicas)):
             raise NotEnoughReplicasError(topic=self.topic, partition=self.index, broker=self.node_id)
-        return self.log.append_as_leader(records, self.leader_epoch, now_ms, version=version)
+        return self.log.append_as_leader(batch, self.image.leader_epoch, now_ms)
 
     def read(self, offset: int, max_bytes: int, *, committed: bool, at_least_one: bool) -> Slice:
         """What a consumer at `offset` may see."""

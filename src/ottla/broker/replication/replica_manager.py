@@ -15,18 +15,17 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from ottla.broker.configs import log_config
-from ottla.broker.log.validation import LATEST_PRODUCE
 from ottla.broker.replication.partition import Partition, PartitionKey
 from ottla.errors import KafkaStorageError, NotLeaderOrFollowerError, UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
+    from ottla._native.record_batch import Batch
     from ottla.broker.configs.node import NodeConfigs
     from ottla.broker.log.log import Appended
     from ottla.broker.log.volume import Volume
     from ottla.broker.metadata.image import Delta, MetadataImage, PartitionDelta
     from ottla.broker.replication.delayed import Purgatory
     from ottla.wire import Uuid
-    from ottla.wire.primitives import Buffer
 
 _log = logging.getLogger("ottla.broker.replication.replica_manager")
 
@@ -62,14 +61,12 @@ class ReplicaManager:
 
     # What clients change
 
-    def append(
-        self, partition: Partition, records: Buffer, acks: int, now_ms: int, *, version: int = LATEST_PRODUCE
-    ) -> Appended:
+    def append(self, partition: Partition, batch: Batch, acks: int, now_ms: int) -> Appended:
         """Appends a producer's batch, and wakes the requests that have waited for it."""
         min_in_sync: int = self._configs.topic(partition.topic).value("min.insync.replicas")
-        appended = partition.append(records, acks, min_in_sync, now_ms, version=version)
+        appended = partition.append(batch, acks, min_in_sync, now_ms)
         if not appended.duplicate:
-            self.purgatory.appended(partition.key, len(records))
+            self.purgatory.appended(partition.key, batch.size)
         return appended
 
     def delete_records(self, partition: Partition, before: int) -> int:
