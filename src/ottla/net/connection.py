@@ -121,6 +121,13 @@ class Connection(asyncio.BufferedProtocol):
         """
         if self.is_closed:
             return 0
+        if not self._queue.size and not self._transport_full:
+            size = sum(map(len, parts))
+            if 0 < size < _SMALL:
+                # Most requests and responses: one piece, which nothing precedes. A peer that is gone gets nothing.
+                if not self._transport.is_closing():
+                    self._transport.write(b"".join(parts))
+                return size
         size = self._queue.add(parts)
         self._pump()
         return size
@@ -327,9 +334,11 @@ class FrameReader:
             self._in_place = True
             return frame[self._filled :]
         self._in_place = False
+        unread = self._end - self._pos
+        if not unread:
+            return self._scratch
         # At most three bytes: the beginning of a size.
-        if unread := self._unread:
-            self._scratch[:unread] = self._data[self._pos : self._end]
+        self._scratch[:unread] = self._data[self._pos : self._end]
         return self._scratch[unread:]
 
     def written(self, count: int) -> None:
@@ -338,7 +347,7 @@ class FrameReader:
         if self._in_place:
             self._filled += count
             return
-        self._end = self._unread + count
+        self._end += count - self._pos
         self._pos = 0
         self._data = self._scratch
 
@@ -437,10 +446,10 @@ class WriteQueue:
     def add(self, parts: Sequence[Buffer]) -> int:
         """Queues them, and returns how many bytes they are."""
         before, small = self.size, 0
-        for position, part in enumerate(parts):
-            if len(part) >= _SMALL:
+        for position, size in enumerate(map(len, parts)):
+            if size >= _SMALL:
                 self._join(parts[small:position])
-                self._append(part)
+                self._append(parts[position])
                 small = position + 1
         self._join(parts[small:] if small else parts)
         return self.size - before

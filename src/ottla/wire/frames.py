@@ -53,6 +53,7 @@ class _Reading(NamedTuple):
 _requests: dict[tuple[type[Message], int], _Writing] = {}
 _responses: dict[tuple[type[Message], int], _Writing] = {}
 _readings: dict[tuple[int, int], _Reading] = {}
+_request_headers: dict[tuple[int, int], Decoder] = {}
 
 
 def encode_request(
@@ -103,8 +104,8 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
         key, version = _KEY_AND_VERSION.unpack_from(frame)
     except struct.error:
         raise DecodeError(f"a request of {len(frame)} bytes has no room for a header") from None
-    api = _known_api(key)
-    return RequestHeader.decoder(api.request_header_version(version))(frame, 0, len(frame))
+    decode = _request_headers.get((key, version)) or _request_header_decoder(key, version)
+    return decode(frame, 0, len(frame))
 
 
 def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
@@ -161,6 +162,14 @@ def _response_reading(api: Api, version: int) -> _Reading:
     header_version = api.response_header_version(version)
     reading = _readings[api.key, version] = _Reading(api.response.decoder(version), header_version)
     return reading
+
+
+def _request_header_decoder(key: int, version: int) -> Decoder:
+    api = _known_api(key)
+    decoder = RequestHeader.decoder(api.request_header_version(version))
+    if version in api.versions:
+        _request_headers[key, version] = decoder
+    return decoder
 
 
 @lru_cache

@@ -64,6 +64,7 @@ class DamagedBatchError(CorruptMessageError):
 
 
 ProducedPartition = ProduceResponse.PartitionProduceResponse
+SentPartition = tuple[ProduceRequest.TopicProduceData, ProduceRequest.PartitionProduceData, Batch | None]
 NamedPartition = tuple[str, Uuid, int]
 """A partition as the request names it; one that is named twice has one result."""
 
@@ -83,33 +84,32 @@ def _refuse(request: ProduceRequest, error: BrokerError) -> ProduceResponse | No
 @handles(ProduceRequest, versions=range(3, 14), advertised=range(14), refuse=_refuse)
 def produce(node: NodeContext, request: ProduceRequest, call: Call) -> ProduceResponse | None:
     version = call.version
-    batches = iter(_first_batches(request))
     taken: dict[NamedPartition, tuple[str, Batch]] = {}
     refused: dict[NamedPartition, ProducedPartition] = {}
-    for topic in request.topic_data:
-        name = topic.name if version < _TOPIC_IDS_SINCE else node.topic_name(topic.topic_id)
-        for data in topic.partition_data:
-            named = (topic.name, topic.topic_id, data.index)
-            batch = next(batches)
-            try:
-                if name is None:
-                    raise UnknownTopicIdError(broker=node.id)
-                call.check(name, data.index)
-                if node.image.partition(name, data.index) is None:
-                    raise UnknownTopicOrPartitionError(topic=name, partition=data.index, broker=node.id)
-                taken[named] = (name, only_batch(data.records or b"", version, batch))
-            except UnreadableBatchError:
-                # Where Kafka fails inside, it fails the whole request.
-                raise
-            except BrokerError as error:
-                refused[named] = _refused(data.index, error)
+    for topic, data, batch in _with_first_batches(request):
+        named = (topic.name, topic.topic_id, data.index)
+        try:
+            name = topic.name if version < _TOPIC_IDS_SINCE else node.topic_name(topic.topic_id)
+            if name is None:
+                raise UnknownTopicIdError(broker=node.id)
+            call.check(name, data.index)
+            if node.image.partition(name, data.index) is None:
+                raise UnknownTopicOrPartitionError(topic=name, partition=data.index, broker=node.id)
+            taken[named] = (name, only_batch(data.records or b"", version, batch))
+        except UnreadableBatchError:
+            # Where Kafka fails inside, it fails the whole request.
+            raise
+        except BrokerError as error:
+            refused[named] = _refused(data.index, error)
     hints = LeaderHints(node.image, ProduceResponse)
     results = {
         named: _append(node, call, name, named[2], batch, request.acks, hints)
         for named, (name, batch) in taken.items()
     }
-    # Of two batches for one partition the last good one is appended, and a bad one is what the producer gets to know.
-    results.update(refused)
+    if refused:
+        # Of two batches for one partition the last good one is appended, and a bad one is what the producer gets to
+        # know.
+        results.update(refused)
     if request.acks == 0:
         if any(result.error_code for result in results.values()):
             call.connection.close()
@@ -130,23 +130,23 @@ def _response(
     )
 
 
-def _first_batches(request: ProduceRequest) -> list[Batch | None]:
-    """The batches, partition by partition; None for records that are not exactly one.
+def _with_first_batches(request: ProduceRequest) -> list[SentPartition]:
+    """What is sent for each partition; its batch is None where the records are not exactly one.
 
     Kafka looks for transactions first, in all partitions: what it finds to be damaged fails the whole request. A
     transactional batch belongs to a transactional id; there are no transactions here yet.
     """
-    batches: list[Batch | None] = []
+    sent: list[SentPartition] = []
     for topic in request.topic_data:
         for data in topic.partition_data:
             records = data.records or b""
             batch = whole_batch(records)
-            batches.append(batch)
             if batch.is_transactional if batch is not None else _is_transactional(records):
                 if request.transactional_id is None:
                     raise TransactionalIdAuthorizationFailedError
                 raise InvalidTxnStateError("this cluster serves no transactions yet")
-    return batches
+            sent.append((topic, data, batch))
+    return sent
 
 
 def _is_transactional(records: Buffer) -> bool:

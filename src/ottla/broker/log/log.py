@@ -50,7 +50,7 @@ _log = logging.getLogger("ottla.broker.log")
 NO_APPEND_TIME: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Appended:
     """What became of an append."""
 
@@ -62,7 +62,7 @@ class Appended:
     duplicate: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Slice:
     """Whole batches; the first may begin below the offset of the request."""
 
@@ -147,8 +147,14 @@ class Log:
         """
         if self._failure is not None:
             raise self._storage_error(self._failure)
-        self._check_epoch(leader_epoch)
-        base_offset = self._segments[-1].next_offset
+        latest, epochs = self.epochs.latest, self.epochs.entries
+        if latest is not None and leader_epoch < latest:
+            # A leader that was replaced without knowing it must not write any more.
+            raise NotLeaderOrFollowerError(
+                f"Leader epoch {leader_epoch} of partition {self.partition} has ended with epoch {latest}"
+            )
+        active = self._segments[-1]
+        base_offset, position = active.next_offset, active.size
         if origin is not Origin.CLIENT or not accept_batch(
             batch, self._rules, base_offset, leader_epoch, now_ms
         ):
@@ -157,12 +163,11 @@ class Log:
             self._check_sizes(batch)
         data = batch.data
         assert data is not None
-        end = self._end()
         try:
             # As in Kafka before the producer is looked at: what is refused then has begun a segment all the same.
             segment = self._segment_for(batch.size, base_offset, batch, now_ms)
         except BaseException as error:
-            self._undo(end, error)
+            self._undo(_LogEnd(active, position, base_offset, epochs), error)
             raise
         marker = None
         if batch.has_producer_id:
@@ -171,26 +176,21 @@ class Log:
                 return Appended(
                     known.first_offset, known.last_offset, known.timestamp, self.log_start_offset, True
                 )
-            marker = self._check_producer(batch, data, origin, transaction_version)
-        if segment is not end.segment:
-            end = self._end()
+            if batch.is_control:
+                marker = self._checked_marker(batch, data, transaction_version)
+            else:
+                self.producers.check(batch, base_offset, origin)
+        if segment is not active:
+            position = 0
         try:
             self.epochs.assign(leader_epoch, base_offset)
             segment.append(data, (batch,), now_ms)
             self.producers.record(batch, marker, segment.aborted)
         except BaseException as error:
-            self._undo(end, error)
+            self._undo(_LogEnd(segment, position, base_offset, epochs), error)
             raise
-        append_time = now_ms if self.config.uses_append_time else NO_APPEND_TIME
+        append_time = batch.max_timestamp if batch.has_append_time else NO_APPEND_TIME
         return Appended(base_offset, batch.last_offset, append_time, self.log_start_offset)
-
-    def _check_epoch(self, leader_epoch: int) -> None:
-        """A leader that was replaced without knowing it must not write any more."""
-        latest = self.epochs.latest
-        if latest is not None and leader_epoch < latest:
-            raise NotLeaderOrFollowerError(
-                f"Leader epoch {leader_epoch} of partition {self.partition} has ended with epoch {latest}"
-            )
 
     def _check_sizes(self, batch: Batch) -> None:
         # Once more: another codec may have made it larger.
@@ -201,12 +201,7 @@ class Log:
                 f"the maximum configured segment size of {self.config.segment_bytes}."
             )
 
-    def _check_producer(
-        self, batch: Batch, data: Buffer, origin: Origin, transaction_version: int
-    ) -> Marker | None:
-        if not batch.is_control:
-            self.producers.check(batch, batch.base_offset, origin)
-            return None
+    def _checked_marker(self, batch: Batch, data: Buffer, transaction_version: int) -> Marker | None:
         marker = read_marker(data)
         if marker is not None:
             self.producers.check_marker(batch, marker, batch.base_offset, transaction_version)
@@ -279,14 +274,11 @@ class Log:
         )
         self._failure = error
 
-    def _end(self) -> _LogEnd:
-        active = self._segments[-1]
-        return _LogEnd(active, active.size, active.next_offset, self.epochs.entries)
-
     @contextmanager
     def _all_or_nothing(self, *, several: bool = False) -> Iterator[None]:
         """What is written in here is cut off again where not all of it can be; `several` are batches."""
-        end = self._end()
+        active = self._segments[-1]
+        end = _LogEnd(active, active.size, active.next_offset, self.epochs.entries)
         try:
             yield
         except BaseException as error:
@@ -363,9 +355,9 @@ class Log:
         even the first batch fits.
         """
         self._check_usable()
+        if offset >= upper_offset:
+            return Slice([], 0, offset)
         for segment in self._segments[self._number_of(offset) :]:
-            if offset >= upper_offset:
-                break
             found = segment.bytes_from(offset, max_bytes, upper_offset, at_least_one)
             if found is not None:
                 size = found.end - found.start
@@ -379,6 +371,8 @@ class Log:
 
     def _number_of(self, offset: int) -> int:
         """Of the segment that has `offset`, if any has."""
+        if self._segments[-1].base_offset <= offset:
+            return len(self._segments) - 1  # most readers are near the end
         return max(bisect_right(self._segments, offset, key=_base_offset) - 1, 0)
 
     def aborted(self, start: int, end: int) -> list[tuple[int, int]]:

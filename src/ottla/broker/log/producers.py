@@ -84,11 +84,10 @@ class ProducerStateEntry:
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
-    def advance_epoch(self, epoch: int) -> None:
+    def begin_epoch(self, epoch: int) -> None:
         """Sequences begin anew with an epoch."""
-        if epoch != self.epoch:
-            self.batches.clear()
-            self.epoch = epoch
+        self.batches.clear()
+        self.epoch = epoch
 
 
 class ProducerStates:
@@ -128,7 +127,8 @@ class ProducerStates:
             # Nothing is known: any sequence is as good as another, as the log may have forgotten the producer.
             self._check_epoch(ProducerStateEntry(batch.producer_id), batch.producer_epoch, offset)
             return
-        self._check_epoch(state, batch.producer_epoch, offset)
+        if batch.producer_epoch < state.epoch:
+            raise self._old_epoch(state, batch.producer_epoch, offset)
         if origin is Origin.CLIENT:
             self._check_sequence(state, batch, offset)
         if state.transaction_first_offset is not None and not batch.is_transactional:
@@ -156,7 +156,7 @@ class ProducerStates:
                     f"partition {self._partition}: {batch.producer_epoch} (request epoch), {sequence} "
                     f"(seq. number), {state.epoch} (current producer epoch)"
                 )
-        elif state.epoch != NO_EPOCH and not _follows(state.last_sequence, sequence):
+        elif state.epoch != NO_EPOCH and sequence != (state.last_sequence + 1) & LARGEST_SEQUENCE:
             raise OutOfOrderSequenceNumberError(
                 f"Out of order sequence number for producer {batch.producer_id} at offset {offset} in partition "
                 f"{self._partition}: {sequence} (incoming seq. number), {state.last_sequence} "
@@ -187,30 +187,44 @@ class ProducerStates:
         """A batch has been appended to the segment that has the index `aborted`."""
         if batch.has_producer_id:
             # What is written comes before what is remembered: a write that fails has changed nothing here.
-            entry = self._aborted_by(batch, marker)
-            if entry is not None:
-                aborted.append(entry)
+            if marker is not None and marker.is_abort:
+                entry = self._aborted_by(batch)
+                if entry is not None:
+                    aborted.append(entry)
             self.update(batch, marker)
 
-    def _aborted_by(self, batch: Batch, marker: Marker | None) -> AbortedTransaction | None:
+    def _aborted_by(self, batch: Batch) -> AbortedTransaction | None:
         state = self._states.get(batch.producer_id)
-        if marker is None or not marker.is_abort or state is None or state.transaction_first_offset is None:
+        if state is None or state.transaction_first_offset is None:
             return None
         completed = Completed(batch.producer_id, state.transaction_first_offset, batch.base_offset)
         return AbortedTransaction(*completed, self.transactions.stable_after(completed))
 
     def update(self, batch: Batch, marker: Marker | None = None) -> None:
         """A producer's batch has been appended."""
-        state = self._state(batch)
+        producer_id = batch.producer_id
+        state = self._states.get(producer_id)
+        if state is None:
+            state = self._states[producer_id] = ProducerStateEntry(producer_id)
+        if state.epoch != batch.producer_epoch:
+            state.begin_epoch(batch.producer_epoch)
         if batch.is_control:
             if marker is not None:
                 self._end_transaction(state, batch, marker)
             return
-        state.batches.append(_remember(batch))
+        state.batches.append(
+            RememberedBatch(
+                batch.base_sequence,
+                batch.last_sequence,
+                batch.base_offset,
+                batch.last_offset,
+                batch.max_timestamp,
+            )
+        )
         state.last_timestamp = batch.max_timestamp
         if batch.is_transactional and state.transaction_first_offset is None:
             state.transaction_first_offset = batch.base_offset
-            self.transactions.begin(batch.producer_id, batch.base_offset)
+            self.transactions.begin(producer_id, batch.base_offset)
 
     def _end_transaction(self, state: ProducerStateEntry, batch: Batch, marker: Marker) -> None:
         first_offset = state.transaction_first_offset
@@ -220,13 +234,6 @@ class ProducerStates:
         # A transaction without data in this partition changes nothing for its readers.
         if first_offset is not None:
             self.transactions.complete(Completed(batch.producer_id, first_offset, batch.base_offset))
-
-    def _state(self, batch: Batch) -> ProducerStateEntry:
-        state = self._states.get(batch.producer_id)
-        if state is None:
-            state = self._states[batch.producer_id] = ProducerStateEntry(batch.producer_id)
-        state.advance_epoch(batch.producer_epoch)
-        return state
 
     def expire(self, now_ms: int) -> None:
         """Forgets producers that have not written for producer.id.expiration.ms and have no transaction open."""
@@ -246,13 +253,3 @@ class ProducerStates:
         ]
         for first_offset, producer_id in sorted(opened):
             self.transactions.begin(producer_id, first_offset)
-
-
-def _remember(batch: Batch) -> RememberedBatch:
-    return RememberedBatch(
-        batch.base_sequence, batch.last_sequence, batch.base_offset, batch.last_offset, batch.max_timestamp
-    )
-
-
-def _follows(last: int, following: int) -> bool:
-    return following == last + 1 or (following == 0 and last == LARGEST_SEQUENCE)

@@ -41,6 +41,7 @@ class Partition:
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
+        self.key: PartitionKey = (topic, index)
         self.log = log
         self.image = PartitionImage((), (), -1, NO_EPOCH, -1)
 
@@ -57,10 +58,6 @@ class Partition:
         self.image = PartitionImage((), (), -1, self.leader_epoch, self.image.partition_epoch)
 
     @property
-    def key(self) -> PartitionKey:
-        return self.topic, self.index
-
-    @property
     def leader_epoch(self) -> int:
         return self.image.leader_epoch
 
@@ -74,12 +71,12 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        unstable = self.log.first_unstable_offset
-        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+        high_watermark, unstable = self.high_watermark, self.log.first_unstable_offset
+        return high_watermark if unstable is None else min(unstable, high_watermark)
 
     def check_leader(self) -> None:
-        latest = self.log.epochs.latest
-        if not self.is_leader or (latest is not None and latest > self.leader_epoch):
+        image, latest = self.image, self.log.epochs.latest
+        if image.leader != self.node_id or (latest is not None and latest > image.leader_epoch):
             raise NotLeaderOrFollowerError(topic=self.topic, partition=self.index, broker=self.node_id)
 
     def check_replica(self, node_id: int) -> None:
@@ -89,7 +86,7 @@ class Partition:
 
     def check_epoch(self, epoch: int) -> None:
         """A client says which epoch it believes to be the current one (KIP-320); -1 says nothing."""
-        if epoch in (NO_EPOCH, self.leader_epoch):
+        if epoch in (NO_EPOCH, self.image.leader_epoch):
             return
         error = FencedLeaderEpochError if epoch < self.leader_epoch else UnknownLeaderEpochError
         raise error(topic=self.topic, partition=self.index, broker=self.node_id)
@@ -97,10 +94,13 @@ class Partition:
     def append(self, batch: Batch, acks: int, min_in_sync: int, now_ms: int) -> Appended:
         """Appends a producer's batch."""
         self.check_leader()
-        # A config cannot demand more replicas than the partition has.
-        if acks == ACKS_ALL and len(self.image.isr) < min(min_in_sync, len(self.image.replicas)):
-            raise NotEnoughReplicasError(topic=self.topic, partition=self.index, broker=self.node_id)
-        return self.log.append_as_leader(batch, self.image.leader_epoch, now_ms)
+        image = self.image
+        if acks == ACKS_ALL:
+            in_sync = len(image.isr)
+            # A config cannot demand more replicas than the partition has.
+            if in_sync < min_in_sync and in_sync < len(image.replicas):
+                raise NotEnoughReplicasError(topic=self.topic, partition=self.index, broker=self.node_id)
+        return self.log.append_as_leader(batch, image.leader_epoch, now_ms)
 
     def read(self, offset: int, max_bytes: int, *, committed: bool, at_least_one: bool) -> Slice:
         """What a consumer at `offset` may see."""
@@ -111,9 +111,10 @@ class Partition:
 
     def fetch(self, offset: int, max_bytes: int, *, committed: bool, at_least_one: bool) -> Slice:
         """As `read`, in the form that Kafka's Fetch responses have."""
-        if not self.log.log_start_offset <= offset <= self.high_watermark:
+        high_watermark = self.high_watermark
+        if not self.log.log_start_offset <= offset <= high_watermark:
             raise OffsetOutOfRangeError(topic=self.topic, partition=self.index, broker=self.node_id)
-        upper = self.last_stable_offset if committed else self.high_watermark
+        upper = self.last_stable_offset if committed else high_watermark
         if max_bytes < 0 and offset < upper:
             # As in Kafka, which has no other response to it.
             raise UnknownServerError(f"a limit of {max_bytes} bytes")

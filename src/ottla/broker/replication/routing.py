@@ -40,6 +40,8 @@ class LeaderHints:
 
     def endpoints(self) -> list[Any]:
         """Where the leaders are that were named."""
+        if not self._leaders:
+            return []
         brokers = self._image.brokers
         return [
             self._response.NodeEndpoint(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Call:
     """What a handler needs beside the body of its request."""
 
-    __slots__ = ("connection", "handler", "header", "listener", "principal", "refused", "request")
+    __slots__ = ("connection", "handler", "header", "listener", "principal", "refused", "request", "version")
 
     def __init__(
         self,
@@ -32,6 +32,7 @@ class Call:
     ) -> None:
         self.connection = connection
         self.header = header
+        self.version = header.request_api_version
         self.handler = handler
         self.request = request
         self.listener = listener
@@ -40,10 +41,6 @@ class Call:
         """The sender: of a forwarded request the client, not the broker that forwards it."""
         self.refused: dict[PartitionKey, BrokerError] | None = None
         """The error that a fault has for a partition."""
-
-    @property
-    def version(self) -> int:
-        return self.header.request_api_version
 
     @property
     def client_id(self) -> str | None:

@@ -99,13 +99,14 @@ class Dispatcher:
                 self._serve(connection, frame)
                 self._continue(connection)
 
-    def received(self, connection: Connection, frame: memoryview) -> None:
-        """A request has come in. While it is pending its connection is paused."""
-        if self._resumed is not None:
-            self._queue.append((connection, frame))
-            connection.pause()
-        else:
+    def received(self, connection: Connection, frame: memoryview) -> bool:
+        """A request has come in. While it is pending its connection is paused. Whether the queue is full with it."""
+        if self._resumed is None:
             self._serve(connection, frame)
+            return False
+        self._queue.append((connection, frame))
+        connection.pause()
+        return self.is_full
 
     def lost(self, connection: Connection) -> None:
         """The peer does not wait for its response any more."""
@@ -141,8 +142,9 @@ class Dispatcher:
     def _take_up(self, connection: Connection, frame: memoryview) -> None:
         try:
             header, position = decode_request_header(frame)
-            handler = self._handler(connection, header)
-            if handler is None:
+            handler = self.handlers.get(header.request_api_key)
+            if handler is None or header.request_api_version not in handler.versions:
+                self._refuse_version(connection, header, handler)
                 return
             decode = handler.api.request.decoder(header.request_api_version)
             # What stands behind a request is ignored, like in Kafka: librdkafka's telemetry requests have a tail.
@@ -168,12 +170,9 @@ class Dispatcher:
         else:
             self._work(call, self._later(call, result), result)
 
-    def _handler(self, connection: Connection, header: RequestHeader) -> Handler | None:
-        """The handler of this request; where there is none, the request has been dealt with."""
+    def _refuse_version(self, connection: Connection, header: RequestHeader, handler: Handler | None) -> None:
+        """The API is not served here, or not in this version."""
         key, version = header.request_api_key, header.request_api_version
-        handler = self.handlers.get(key)
-        if handler is not None and version in handler.versions:
-            return handler
         if key == API_VERSIONS_KEY and handler is not None:
             # KIP-511: in version 0, which every client can read, and with what it may send instead.
             listed = handler.advertised
@@ -186,7 +185,7 @@ class Dispatcher:
                 ],
             )
             connection.send(encode_response(response, 0, header.correlation_id))
-            return None
+            return
         name = api_for_key(key).name
         served = (
             f"versions {handler.versions.start} to {handler.versions.stop - 1}" if handler else "not at all"
@@ -196,7 +195,6 @@ class Dispatcher:
             *(self._owner.id, connection.peer, name, version, served),
         )
         connection.abort()
-        return None
 
     def _invoke(self, call: Call) -> HandlerResult:
         try:

@@ -93,8 +93,7 @@ class Server:
 
     def received(self, connection: Connection, frame: memoryview) -> None:
         self._connections[connection] = self._clock.monotonic()
-        self._dispatcher.received(connection, frame)
-        if self._dispatcher.is_full:
+        if self._dispatcher.received(connection, frame):
             for other in self._connections:
                 other.pause()
 
