@@ -14,7 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla._native import crc32c
-from ottla._native.record_batch import AppendRules, Batch, read_header, whole_batch
+from ottla._native.record_batch import (
+    AppendRules,
+    Batch,
+    find_batch,
+    last_batch,
+    read_header,
+    whole_batch,
+)
 from ottla.errors import DecodeError
 from ottla.wire.batch_header import HEADER
 from ottla.wire.batches import PlainRecord, batch_headers, encode_batch
@@ -111,7 +118,12 @@ def test_a_header_has_to_be_there(size: int, position: int) -> None:
 
 @pytest.mark.parametrize("argument", [None, "text", 5])
 def test_only_bytes_are_read(argument: Any) -> None:
-    for function in (read_header, whole_batch):
+    for function in (
+        read_header,
+        whole_batch,
+        lambda data: find_batch(data, 1, 1),
+        lambda data: last_batch(data, 1),
+    ):
         with pytest.raises(TypeError, match="data must be a bytes-like object"):
             function(argument)
 
@@ -311,3 +323,70 @@ def test_a_large_batch_is_checked_like_a_small_one() -> None:
     assert accepts(bytearray(data), rules())
     data[-1] ^= 1
     assert not accepts(data, rules())
+
+
+def log_of(*counts: int) -> bytes:
+    """Batches with so many records, one behind the other."""
+    base, data = 0, b""
+    for count in counts:
+        data += patched(batch_of(*[NOW] * count), ">q", 0, base)
+        base += count
+    return data
+
+
+def sizes_of(data: bytes) -> list[int]:
+    return [header.size for header in batch_headers(data)]
+
+
+def test_the_first_batch_that_ends_at_an_offset_or_behind_it_is_found() -> None:
+    data = log_of(1, 3, 2)
+    first, second, third = sizes_of(data)
+    assert find_batch(data, len(data), -5) == (0, first, 0, 0)
+    assert find_batch(data, len(data), 0) == (0, first, 0, 0)
+    for offset in (1, 2, 3):
+        assert find_batch(data, len(data), offset) == (first, second, 1, 3)
+    assert find_batch(data, len(data), 5) == (first + second, third, 4, 5)
+    assert find_batch(data, len(data), 6) == (len(data), 0, 0, 0)
+
+
+def test_a_search_goes_on_in_other_memory_where_a_header_is_not_there() -> None:
+    data = log_of(1, 3, 2)
+    first, second, _ = sizes_of(data)
+    # The batch that is looked for begins in this memory, and its header is all that is needed.
+    assert find_batch(data[: first + 61], len(data), 2) == (first, second, 1, 3)
+    assert find_batch(data[: first + 60], len(data), 2) == (first, 0, 0, 0)
+    # This memory ends within a batch that is left out.
+    assert find_batch(data[:61], len(data), 5) == (first, 0, 0, 0)
+    assert last_batch(data[: first + 61], len(data)) == (first, second, 1, 3)
+    assert last_batch(data[: first + 60], len(data)) == (0, first, 0, 0)
+
+
+def test_a_walk_ends_before_what_is_not_whole() -> None:
+    data = log_of(1, 3)
+    first, second = sizes_of(data)
+    assert find_batch(data, len(data) - 1, 2) == (first, -1, 0, 0)
+    assert last_batch(data, len(data) - 1) == (0, first, 0, 0)
+    assert last_batch(data, len(data)) == (first, second, 1, 3)
+    for left in (-1, 0, 60, first - 1):
+        assert find_batch(data, left, 0)[1] <= 0
+        assert last_batch(data, left) == (0, 0, 0, 0)
+    for length in (-(2**31), -13, 0, 48, 2**31 - 1):
+        damaged = data[:first] + patched(data[first:], ">i", 8, length)
+        assert find_batch(damaged, len(damaged), 2) == (first, -1, 0, 0)
+        assert last_batch(damaged, len(damaged)) == (0, first, 0, 0)
+
+
+@given(st.binary(max_size=300), st.integers(-10, 2**63 - 1), st.integers(-(2**63), 2**63 - 1))
+def test_any_bytes_are_walked_over(data: bytes, left: int, offset: int) -> None:
+    position, size, _, _ = find_batch(data, left, offset)
+    assert size in (-1, 0) or size >= 61
+    assert position >= 0
+    position, size, _, _ = last_batch(data, left)
+    assert position <= max(len(data) - 61, 0)
+    assert size == 0 or 61 <= size <= left - position
+
+
+def test_offsets_of_a_damaged_batch_may_wrap() -> None:
+    data = patched(patched(batch_of(NOW), ">q", 0, 2**63 - 1), ">i", 23, 2**31 - 1)
+    assert find_batch(data, len(data), 0) == (len(data), 0, 0, 0)
+    assert last_batch(data, len(data))[3] < 0

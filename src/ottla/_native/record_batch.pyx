@@ -6,14 +6,15 @@ and its producers. `accept` is all that a leader does with an ordinary batch, in
 and records, and writes offsets, leader epoch and timestamps. It says yes, or changes nothing; why not, and whatever is
 not ordinary, is in broker/log/validation.py and rewrite.py, with the errors of Kafka.
 
-Where fields lie is in batch.h, how records are read in inspect_records.c.
+`find_batch` and `last_batch` walk over the batches of a log that lie in one piece of memory; broker/log/batch.py goes
+from piece to piece. Where fields lie is in batch.h, how records are read in inspect_records.c.
 
 Invariants: no byte outside of the given memory is read, whatever a header claims; a Batch says what its memory says.
 """
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
-from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from ottla.errors import DecodeError
 
@@ -349,6 +350,73 @@ def whole_batch(data):
     finally:
         PyBuffer_Release(&view)
     return batch
+
+
+cdef struct walk:
+    # The batch that the walk has come to: where it begins, how long it is, the first and the last of its offsets.
+    int64_t position
+    int64_t size
+    int64_t base_offset
+    int64_t last_offset
+
+
+cdef bint is_header_there(const walk *at, int64_t available) noexcept:
+    return available - at.position >= BATCH_OVERHEAD
+
+
+cdef bint read_size_and_offsets(walk *at, const uint8_t *data, int64_t left) noexcept:
+    """Reads the header at `position`; whether the batch is whole."""
+    cdef const uint8_t *header = data + at.position
+    at.size = <int64_t> <int32_t> load32(header + BATCH_LENGTH) + LOG_OVERHEAD
+    if at.size < BATCH_OVERHEAD or at.size > left - at.position:
+        return False
+    at.base_offset = load64(header + BATCH_BASE_OFFSET)
+    # Offsets of a log have 63 bits. Those of a damaged one may be anything, but no overflow.
+    at.last_offset = <int64_t> (
+        <uint64_t> at.base_offset + <uint64_t> <int64_t> <int32_t> load32(header + BATCH_LAST_OFFSET_DELTA)
+    )
+    return True
+
+
+def find_batch(data, int64_t left, int64_t offset):
+    """(where it begins, size, base offset, last offset) of the first batch that ends at `offset` or behind it.
+
+    `data` begins with a batch and may end within one, of which the log has `left` bytes in all. A size of 0 says to go on
+    from there with other memory, a size of -1 that there the whole batches end.
+    """
+    cdef Py_buffer view
+    cdef walk at
+    at.position = 0
+    take(data, &view)
+    try:
+        while is_header_there(&at, min(<int64_t> view.len, left)):
+            if not read_size_and_offsets(&at, <const uint8_t *> view.buf, left):
+                return at.position, -1, 0, 0
+            if at.last_offset >= offset:
+                return at.position, at.size, at.base_offset, at.last_offset
+            at.position += at.size
+    finally:
+        PyBuffer_Release(&view)
+    return at.position, 0, 0, 0
+
+
+def last_batch(data, int64_t left):
+    """As `find_batch`, of the last whole batch whose header is in `data`; a size of 0 says that there is none."""
+    cdef Py_buffer view
+    cdef walk at
+    cdef walk last
+    last.position = last.size = last.base_offset = last.last_offset = 0
+    at.position = 0
+    take(data, &view)
+    try:
+        while is_header_there(&at, min(<int64_t> view.len, left)):
+            if not read_size_and_offsets(&at, <const uint8_t *> view.buf, left):
+                break
+            last = at
+            at.position += at.size
+    finally:
+        PyBuffer_Release(&view)
+    return last.position, last.size, last.base_offset, last.last_offset
 
 
 crc32c_setup()

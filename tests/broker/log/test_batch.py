@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla._native.record_batch import read_header
-from ottla.broker.log.batch import contiguous, walk, walk_headers
+from ottla.broker.log.batch import contiguous, find, find_last, walk, walk_headers
 from ottla.broker.log.fs import MemoryFile
 from ottla.wire.batches import batch_headers
 from tests.broker.log.support import make_batch, patched
@@ -44,6 +44,25 @@ def test_a_walk_finds_every_batch() -> None:
             900,
             2,
         ]
+
+
+def test_a_batch_is_found_by_an_offset_and_by_the_end_of_a_range() -> None:
+    for file in (MemoryFile(), Crumbs()):
+        base = 0
+        # Some lie within one read of the file, one is longer than that.
+        for count in (1, 3, 900, 1, 1):
+            file.append(patched(make_batch(count, value=b"v" * 30), ">q", 0, base))
+            base += count
+        places = list(walk(file, 0, file.size))
+        for place in places:
+            for offset in (place.base_offset, place.last_offset):
+                assert find(file, 0, file.size, offset) == place
+                assert find(file, place.position, file.size, offset) == place
+            assert find_last(file, 0, place.end) == find_last(file, place.position, place.end + 60) == place
+        assert find(file, 0, file.size, base) is None
+        assert find(file, 0, places[2].end - 1, 5) is None
+        assert find_last(file, 0, places[0].end - 1) is None
+        assert find_last(file, 0, 0) is None
 
 
 def test_a_walk_ends_before_a_batch_that_is_not_whole() -> None:

@@ -270,8 +270,9 @@ def _whole(found: Slice) -> Buffer:
     whole = memoryview(Memory(found.size))
     position = 0
     for part in found.parts:
-        whole[position : position + len(part)] = part
-        position += len(part)
+        end = position + len(part)
+        whole[position:end] = part
+        position = end
     return whole
 
 

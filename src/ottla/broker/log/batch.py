@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from ottla._native.record_batch import Batch, read_header
+from ottla._native.record_batch import Batch, find_batch, last_batch, read_header
 from ottla.broker.log.fs import File
 from ottla.wire.batch_header import BATCH_OVERHEAD, LOG_OVERHEAD, unpack_offsets
 
@@ -31,6 +31,28 @@ class BatchPosition(NamedTuple):
     @property
     def end(self) -> int:
         return self.position + self.size
+
+
+def find(file: File, position: int, end: int, offset: int) -> BatchPosition | None:
+    """The first whole batch that ends at `offset` or behind it; `position` is where a batch begins."""
+    while end - position >= BATCH_OVERHEAD:
+        at, size, base_offset, last_offset = find_batch(_look(file, position, end), end - position, offset)
+        position += at
+        if size:
+            return None if size < 0 else BatchPosition(position, size, base_offset, last_offset)
+    return None
+
+
+def find_last(file: File, position: int, end: int) -> BatchPosition | None:
+    """The last whole batch between two positions, of which the first is where a batch begins."""
+    found = None
+    while end - position >= BATCH_OVERHEAD:
+        at, size, base_offset, last_offset = last_batch(_look(file, position, end), end - position)
+        if not size:
+            break
+        found = BatchPosition(position + at, size, base_offset, last_offset)
+        position = found.end
+    return found
 
 
 def walk(file: File, position: int, end: int) -> Iterator[BatchPosition]:

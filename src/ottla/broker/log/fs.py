@@ -9,7 +9,7 @@ ones lie elsewhere.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import Final, Protocol
 
 from ottla._native.memory import Memory
@@ -70,10 +70,10 @@ class FileSystem(Protocol):
 class MemoryFile:
     """A list of chunks, each at least twice its predecessor up to a limit: little for the idle, few for the busy."""
 
-    __slots__ = ("_chunks", "_room", "_size", "_starts", "_tail", "_used")
+    __slots__ = ("_chunks", "_room", "_starts", "_tail", "_used", "size")
 
     def __init__(self) -> None:
-        self._size = 0
+        self.size = 0
         self._starts: list[int] = []
         self._chunks: list[memoryview] = []
         # The last chunk as long as it may grow: its memory is there, `_used` bytes of `_room` are taken.
@@ -81,12 +81,8 @@ class MemoryFile:
         self._used = 0
         self._room = 0
 
-    @property
-    def size(self) -> int:
-        return self._size
-
     def append(self, data: Buffer) -> int:
-        position = self._size
+        position = self.size
         length = len(data)
         if length >= KEPT_AS_IT_IS:
             self._seal()
@@ -94,15 +90,12 @@ class MemoryFile:
         elif length:
             if length > self._room - self._used:
                 self._start_chunk(length)
-            self._copy(data, length)
-        self._size = position + length
+            assert self._tail is not None
+            used = self._used
+            self._tail[used : used + length] = data
+            self._used = used + length
+        self.size = position + length
         return position
-
-    def _copy(self, data: Buffer, length: int) -> None:
-        assert self._tail is not None
-        used = self._used
-        self._tail[used : used + length] = data
-        self._used = used + length
 
     def _start_chunk(self, needed: int) -> None:
         self._seal()
@@ -121,31 +114,30 @@ class MemoryFile:
         self._used = self._room
 
     def _add(self, chunk: memoryview) -> None:
-        self._starts.append(self._size)
+        self._starts.append(self.size)
         self._chunks.append(chunk)
 
     def read(self, position: int, length: int) -> list[memoryview]:
         if position < 0 or length < 0:
             raise ValueError(f"{length} bytes at {position} are in no file")
-        end = min(position + length, self._size)
+        end = min(position + length, self.size)
         if position >= end:
             return []
-        at = bisect_right(self._starts, position) - 1
-        parts = []
-        while position < end:
-            chunk = self._chunks[at]
-            start = self._starts[at]
-            at += 1
-            stop = self._starts[at] if at < len(self._starts) else self._size
-            stop = min(stop, end)
-            parts.append(chunk[position - start : stop - start])
-            position = stop
+        first = bisect_right(self._starts, position) - 1
+        last = bisect_left(self._starts, end) - 1
+        if first == last:
+            start = self._starts[first]
+            return [self._chunks[first][position - start : end - start]]
+        # Only the last chunk of a file may be longer than what is in it.
+        parts = self._chunks[first : last + 1]
+        parts[0] = parts[0][position - self._starts[first] :]
+        parts[-1] = parts[-1][: end - self._starts[last]]
         return parts
 
     def truncate(self, size: int) -> None:
-        if not 0 <= size <= self._size:
-            raise ValueError(f"a file of {self._size} bytes cannot be cut to {size}")
-        if size == self._size:
+        if not 0 <= size <= self.size:
+            raise ValueError(f"a file of {self.size} bytes cannot be cut to {size}")
+        if size == self.size:
             return
         # A reader of what is cut off now may still hold it: the chunk is not written to again.
         self._seal()
@@ -155,7 +147,7 @@ class MemoryFile:
             self._chunks[-1] = self._chunks[-1][: size - self._starts[-1]]
         else:
             self._room = self._used = 0
-        self._size = size
+        self.size = size
 
     def flush(self) -> None:
         """Memory is as durable as it gets."""

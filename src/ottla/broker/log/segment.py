@@ -13,7 +13,15 @@ from typing import Final, NamedTuple
 
 from ottla._native import crc32c
 from ottla._native.record_batch import Batch, read_header
-from ottla.broker.log.batch import NO_TIMESTAMP, BatchPosition, contiguous, walk, walk_headers
+from ottla.broker.log.batch import (
+    NO_TIMESTAMP,
+    BatchPosition,
+    contiguous,
+    find,
+    find_last,
+    walk,
+    walk_headers,
+)
 from ottla.broker.log.config import LogConfig
 from ottla.broker.log.fs import FileSystem
 from ottla.broker.log.index import LARGEST_RELATIVE_OFFSET, CorruptIndexError, OffsetIndex, TimeIndex
@@ -110,9 +118,10 @@ class Segment:
             return True
         if not self._log.size:
             return False
+        jitter_ms = self._jitter_ms() if config.segment_jitter_ms else 0
         return (
             self._log.size > config.segment_bytes - size
-            or self._waited_ms(batch.max_timestamp, now_ms) > config.segment_ms - self._jitter_ms()
+            or self._waited_ms(batch.max_timestamp, now_ms) > config.segment_ms - jitter_ms
             or self._offsets.is_full(config.segment_index_bytes)
             or self._times.is_full(config.segment_index_bytes)
         )
@@ -160,10 +169,7 @@ class Segment:
         """The first batch that ends at `offset` or behind it."""
         if offset >= self.next_offset:
             return None
-        for batch in walk(self._log, self._offsets.lookup(offset), self._log.size):
-            if batch.last_offset >= offset:
-                return batch
-        return None
+        return find(self._log, self._offsets.lookup(offset), self._log.size, offset)
 
     def batches_from(
         self, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool
@@ -197,25 +203,20 @@ class Segment:
         found = self.batches_from(offset, max_bytes, upper_offset, at_least_one)
         if found is None or not found.is_cut or found.end == found.start:
             return found
-        excluded = self.locate(upper_offset)
+        excluded = None if upper_offset >= self.next_offset else self.locate(upper_offset)
         end = self._log.size if excluded is None else excluded.position
-        return found._replace(end=max(found.end, min(found.start + max_bytes, end)))
+        filled = max(found.end, min(found.start + max_bytes, end))
+        return SegmentRange(found.start, filled, found.next_offset, True)
 
     def _last_before(self, first: BatchPosition, limit: int) -> BatchPosition:
         """The last batch that ends at `limit` or before it, from `first` on."""
         indexed = max(self._offsets.last_start_before(limit), first.position)
-        last = self._last_between(indexed, limit)
+        last = find_last(self._log, indexed, limit)
         if last is None:
             # The batch of that entry is too long, and the last that fits is right before it.
             before = max(self._offsets.last_start_before(indexed - 1), first.position)
-            last = self._last_between(before, indexed)
+            last = find_last(self._log, before, indexed)
         return first if last is None else last
-
-    def _last_between(self, start: int, end: int) -> BatchPosition | None:
-        last = None
-        for batch in walk(self._log, start, end):
-            last = batch
-        return last
 
     def read(self, start: int, end: int) -> list[memoryview]:
         return self._log.read(start, end - start)

@@ -66,7 +66,7 @@ class OpenTransactions:
 
     @property
     def first_undecided_offset(self) -> int | None:
-        return next(iter(self._open), None)
+        return next(iter(self._open)) if self._open else None
 
     def clear(self) -> None:
         self._open.clear()
