@@ -86,7 +86,7 @@ def produce(node: NodeContext, request: ProduceRequest, call: Call) -> ProduceRe
     version = call.version
     taken: dict[NamedPartition, tuple[str, Batch]] = {}
     refused: dict[NamedPartition, ProducedPartition] = {}
-    for topic, data, batch in _with_first_batches(request):
+    for topic, data, sent in _with_first_batches(request):
         named = (topic.name, topic.topic_id, data.index)
         try:
             name = topic.name if version < _TOPIC_IDS_SINCE else node.topic_name(topic.topic_id)
@@ -95,17 +95,16 @@ def produce(node: NodeContext, request: ProduceRequest, call: Call) -> ProduceRe
             call.check(name, data.index)
             if node.image.partition(name, data.index) is None:
                 raise UnknownTopicOrPartitionError(topic=name, partition=data.index, broker=node.id)
-            taken[named] = (name, only_batch(data.records or b"", version, batch))
+            taken[named] = (name, only_batch(data.records or b"", version, sent))
         except UnreadableBatchError:
             # Where Kafka fails inside, it fails the whole request.
             raise
         except BrokerError as error:
             refused[named] = _refused(data.index, error)
     hints = LeaderHints(node.image, ProduceResponse)
-    results = {
-        named: _append(node, call, name, named[2], batch, request.acks, hints)
-        for named, (name, batch) in taken.items()
-    }
+    results: dict[NamedPartition, ProducedPartition] = {}
+    for named, (name, batch) in taken.items():
+        results[named] = _append(node, call, name, named[2], batch, request.acks, hints)
     if refused:
         # Of two batches for one partition the last good one is appended, and a bad one is what the producer gets to
         # know.

@@ -183,7 +183,8 @@ class Log:
         if segment is not active:
             position = 0
         try:
-            self.epochs.assign(leader_epoch, base_offset)
+            if leader_epoch != latest:
+                self.epochs.assign(leader_epoch, base_offset)
             segment.append(data, (batch,), now_ms)
             self.producers.record(batch, marker, segment.aborted)
         except BaseException as error:

@@ -116,23 +116,27 @@ class Segment:
         config = self.config
         if batch.last_offset - self.base_offset > LARGEST_RELATIVE_OFFSET:
             return True
-        if not self._log.size:
+        written = self._log.size
+        if not written:
             return False
+        first = self._first_timestamp
+        if first is None:
+            first = self._read_first_timestamp()
+        # How long it has been the active one: by the times of its records, where they have any.
+        waited_ms = batch.max_timestamp - first if first > NO_TIMESTAMP else now_ms - self.created_ms
         jitter_ms = self._jitter_ms() if config.segment_jitter_ms else 0
         return (
-            self._log.size > config.segment_bytes - size
-            or self._waited_ms(batch.max_timestamp, now_ms) > config.segment_ms - jitter_ms
+            written > config.segment_bytes - size
+            or waited_ms > config.segment_ms - jitter_ms
             or self._offsets.is_full(config.segment_index_bytes)
             or self._times.is_full(config.segment_index_bytes)
         )
 
-    def _waited_ms(self, timestamp: int, now_ms: int) -> int:
-        """How long it has been the active one: by the times of its records, where they have any."""
-        if self._first_timestamp is None:
-            self._first_timestamp = read_header(contiguous(self._log, 0, BATCH_OVERHEAD)).max_timestamp
-        if self._first_timestamp > NO_TIMESTAMP:
-            return timestamp - self._first_timestamp
-        return now_ms - self.created_ms
+    def _read_first_timestamp(self) -> int:
+        """Of a segment that was opened with its first batch in it."""
+        first = read_header(contiguous(self._log, 0, BATCH_OVERHEAD)).max_timestamp
+        self._first_timestamp = first
+        return first
 
     def _jitter_ms(self) -> int:
         """What keeps segments from rolling all at once: another number for each, the same in every run."""
