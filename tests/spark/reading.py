@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from ottla.broker import Cluster
+from ottla.broker.log.validation import only_batch
 from ottla.spark.options.connector import SourceOptions
 from ottla.spark.source.range_reader import read_range
 from ottla.spark.source.ranges import OffsetRange
@@ -58,7 +59,7 @@ def transaction(kafka: Cluster, outcome: ControlType, *values: bytes, producer: 
         batch = encode_batch(
             records, transactional=True, producer_id=producer, producer_epoch=0, base_sequence=0
         )
-        partition.append(bytearray(batch), acks=1, min_in_sync=1, now_ms=1_700_000_000_000)
+        partition.append(only_batch(bytearray(batch)), acks=1, min_in_sync=1, now_ms=1_700_000_000_000)
         append_marker(partition.log, outcome, producer)
 
     kafka.call(append)
@@ -67,7 +68,9 @@ def transaction(kafka: Cluster, outcome: ControlType, *values: bytes, producer: 
 def append(kafka: Cluster, batch: bytes) -> None:
     """A batch as it is, with the offsets that follow."""
     kafka.call(
-        lambda: _partition(kafka).append(bytearray(batch), acks=1, min_in_sync=1, now_ms=1_700_000_000_000)
+        lambda: _partition(kafka).append(
+            only_batch(bytearray(batch)), acks=1, min_in_sync=1, now_ms=1_700_000_000_000
+        )
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.log.validation import only_batch
 from ottla.broker.server import faults
 from ottla.client.consume.cursor import State
 from ottla.client.topic_partition import TopicPartition
@@ -126,7 +127,7 @@ def transactions(cluster: Any) -> None:
         batch = encode_batch(
             records, transactional=True, producer_id=producer, producer_epoch=0, base_sequence=0
         )
-        partition.append(bytearray(batch), acks=1, min_in_sync=1, now_ms=1_700_000_000_000)
+        partition.append(only_batch(bytearray(batch)), acks=1, min_in_sync=1, now_ms=1_700_000_000_000)
         if outcome is not None:
             append_marker(partition.log, outcome, producer)
 
