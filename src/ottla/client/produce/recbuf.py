@@ -103,8 +103,8 @@ class RecBuf:
         self._epoch_end: EpochEnd | None = None
         self._sequence = 0
         self._not_before = 0.0
-        # Of `batches`, those that are not in flight.
-        self._queued = 0
+        self.queued = 0
+        """Of `batches`, how many are not in flight."""
         self._queued_bytes = 0
 
     # What there is to send
@@ -118,11 +118,6 @@ class RecBuf:
     def is_empty(self) -> bool:
         return not self.batches and self.buffer.records == 0
 
-    @property
-    def has_more(self) -> bool:
-        """Whether there is anything that is in no request."""
-        return self._queued > 0 or self.buffer.records > 0
-
     def ready_at(self) -> float | None:
         """From when on there is a batch to send; None while that depends on an event, or there is nothing."""
         if self.leader is None or self.is_compressing:
@@ -134,7 +129,7 @@ class RecBuf:
         if self._epoch_end is EpochEnd.FORGOTTEN and any(batch.is_ambiguous for batch in self.batches):
             return None
         buffer = self.buffer
-        if self._queued or buffer.full_batches or (self.is_urgent and buffer.records):
+        if self.queued or buffer.full_batches or (self.is_urgent and buffer.records):
             return self._not_before
         opened_at = buffer.opened_at
         return None if opened_at is None else max(self._not_before, opened_at + self._linger)
@@ -144,7 +139,7 @@ class RecBuf:
         when = self.ready_at()
         if when is None or when > now + slack or self._not_before > now:
             return None
-        if not self._queued:
+        if not self.queued:
             # Gathering is over for all records: either a batch is full, or it is time for the open one.
             opened_at = self.buffer.opened_at
             lingered = opened_at is not None and opened_at + self._linger <= now + slack
@@ -166,17 +161,17 @@ class RecBuf:
             batch = ProducerBatch(encoded, encoded.opened_at)
             self.batches.append(batch)
             self.used_at = batch.opened_at
-            self._queued += 1
+            self.queued += 1
             self._queued_bytes += encoded.raw_size
         if self.buffer.records == 0:
             self.is_urgent = False
 
     def _enqueue(self, batch: ProducerBatch) -> None:
-        self._queued += 1
+        self.queued += 1
         self._queued_bytes += batch.encoded.raw_size
 
     def _dequeue(self, batch: ProducerBatch) -> None:
-        self._queued -= 1
+        self.queued -= 1
         self._queued_bytes -= batch.encoded.raw_size
 
     def take_all(self) -> None:
@@ -211,13 +206,14 @@ class RecBuf:
             if self._is_idempotent:
                 batch.identity = self.identity
                 batch.sequence = self._sequence
-                self._sequence = next_sequence(self._sequence, batch.encoded.count)
+                self._sequence = (self._sequence + batch.encoded.count) % _SEQUENCES
         batch.is_in_flight = True
         batch.node_id = node_id
         batch.attempts += 1
         batch.written_at = now
         self.in_flight += 1
-        self._dequeue(batch)
+        self.queued -= 1
+        self._queued_bytes -= batch.encoded.raw_size
         return True
 
     def _begin_epoch(self) -> None:

@@ -51,6 +51,7 @@ from ottla.wire.templates import RECORDS, Acknowledged, AcknowledgementTemplate,
 _logger = logging.getLogger("ottla.client.produce.producer")
 
 _TOPIC_IDS_SINCE: Final = 13
+_UNKNOWN: Final = -1
 _LARGE: Final = 32 * 1024
 """Compressing more than this takes longer than handing it to a thread."""
 _SMALL: Final = 16 * 1024
@@ -90,8 +91,9 @@ class _InFlight:
 
     version: int
     batches: dict[tuple[str | Uuid, int], _Sent] = field(default_factory=dict)
-    outcome: tuple[Message | Acknowledged | None, KafkaError | None] | None = None
-    """The response or the error, once it is over."""
+    response: Message | Acknowledged | None = None
+    error: KafkaError | None = None
+    """One of the two, once it is over."""
 
 
 class Sink:
@@ -101,21 +103,21 @@ class Sink:
         self.node_id = node_id
         self._context = context
         self._settings = context.settings
+        self._completions = context.completions
         self._clock = context.runtime.clock
         # In the order in which they are served: a RecBuf of which a batch went into a request goes to the end.
         self._ready: dict[RecBuf, None] = {}
-        self._pending: deque[_InFlight] = deque()
+        self.requests: deque[_InFlight] = deque()
+        """Those without a response, in the order in which they were sent."""
         self._connection: BrokerConnection | None = None
+        self._newest = _UNKNOWN
+        """The version of Produce that this broker and we have."""
         self._is_connecting = False
         self._is_draining = False
         self._failures = 0
         self._phase = context.runtime.random.uniform(0.0, 1.0)
         self._pause: Timer | None = None
         self._is_closed = False
-
-    @property
-    def in_flight(self) -> int:
-        return len(self._pending)
 
     def add(self, recbuf: RecBuf) -> None:
         """It has something to send, and goes out when the sink is drained."""
@@ -149,7 +151,7 @@ class Sink:
         """Sends what is ready, as far as it can be sent."""
         while self._ready and not self._is_closed:
             connection = self._usable_connection(now)
-            sendable = connection is not None and len(self._pending) < self._settings.max_in_flight
+            sendable = connection is not None and len(self.requests) < self._settings.max_in_flight
             self._context.latency.on_ready(self.node_id, now, sendable=sendable)
             if connection is None or not sendable:
                 return
@@ -181,6 +183,7 @@ class Sink:
         try:
             broker = self._context.brokers.get(self.node_id)
             self._connection = await broker.connection(Purpose.PRODUCE)
+            self._newest = _UNKNOWN
             self._failures = 0
         except ClientClosedError:
             return
@@ -237,7 +240,7 @@ class Sink:
             self._seal(batch, now)
             room -= batch.encoded.size
             taken.append((recbuf, batch))
-            if recbuf.has_more and (when := recbuf.ready_at()) is not None:
+            if (recbuf.queued or recbuf.buffer.records) and (when := recbuf.ready_at()) is not None:
                 if when <= now:
                     ready[recbuf] = None
                 else:
@@ -255,7 +258,7 @@ class Sink:
             _logger.exception("a batch to %s-%d could not be compressed", recbuf.topic, recbuf.partition)
             if not batch.is_done:
                 recbuf.give_up(batch)
-                self._context.completions.failed(batch, error)
+                self._completions.failed(batch, error)
         finally:
             recbuf.is_compressing = False
         self._context.wakeups.consider(recbuf)
@@ -268,7 +271,7 @@ class Sink:
         seal(encoded, settings.codec, settings.codec_level)
         if batch.sealed_at is None:
             batch.sealed_at = now
-            self._context.completions.sealed(batch)
+            self._completions.sealed(batch)
 
     # Sending
 
@@ -287,8 +290,8 @@ class Sink:
         if self._settings.acks == 0:
             self._send_oneway(connection, request)
             return
-        self._pending.append(request)
-        on_done = partial(self._on_done, request)
+        self.requests.append(request)
+        on_done = partial(self._finish, request)
         try:
             if len(taken) == 1 and taken[0][1].encoded.size <= _SMALL:
                 self._send_alone(connection, version, taken[0], on_done)
@@ -296,11 +299,14 @@ class Sink:
                 connection.begin(self._message(taken), version, on_done)
         except KafkaError as error:
             # In its turn, behind what is lost with the same connection.
-            asyncio.get_running_loop().call_soon(self._finish, request, None, error)
-        self._context.completions.written(taken)
+            request.error = error
+            asyncio.get_running_loop().call_soon(self._handle_in_turn)
+        self._completions.written(taken)
 
     def _version(self, connection: BrokerConnection, taken: list[_Sent]) -> int:
-        version = connection.version(ProduceRequest)
+        version = self._newest
+        if version == _UNKNOWN:
+            version = self._newest = connection.version(ProduceRequest)
         if version >= _TOPIC_IDS_SINCE:
             for recbuf, _ in taken:
                 if recbuf.topic_id == ZERO_UUID:
@@ -350,27 +356,26 @@ class Sink:
             self._not_sent(request, error)
             return
         now = self._clock.monotonic()
-        self._context.completions.written(request.batches.values())
+        self._completions.written(request.batches.values())
         for recbuf, batch in request.batches.values():
             self._delivered(recbuf, batch, -1, -1, now)
-        self._context.completions.space_freed()
+        self._completions.space_freed()
 
     # Responses
 
-    def _on_done(self, request: _InFlight, pending: PendingRequest) -> None:
-        self._finish(request, pending.response, pending.error)
+    def _finish(self, request: _InFlight, pending: PendingRequest) -> None:
+        request.response, request.error = pending.response, pending.error
+        self._handle_in_turn()
 
-    def _finish(
-        self, request: _InFlight, response: Message | Acknowledged | None, error: KafkaError | None
-    ) -> None:
-        request.outcome = (response, error)
-        while self._pending and (outcome := self._pending[0].outcome) is not None:
-            first = self._pending.popleft()
+    def _handle_in_turn(self) -> None:
+        requests = self.requests
+        while requests and (requests[0].response is not None or requests[0].error is not None):
+            first = requests.popleft()
             if self._is_closed:
                 continue
-            response, error = outcome
-            if response is not None:
-                self._handle(first, response)
+            error = first.error
+            if first.response is not None:
+                self._handle(first, first.response)
             elif isinstance(error, ConnectionFailedError):
                 self._not_sent(first, error)
             elif isinstance(error, ProtocolError) and not isinstance(error, BrokerError):
@@ -406,8 +411,8 @@ class Sink:
         if isinstance(response, Acknowledged):
             ((recbuf, batch),) = request.batches.values()
             self._delivered(recbuf, batch, *response, self._clock.monotonic())
-            if self._context.completions.space_waiters:
-                self._context.completions.space_freed()
+            if self._completions.space_waiters:
+                self._completions.space_freed()
             return
         assert isinstance(response, ProduceResponse)
         by_id = request.version >= _TOPIC_IDS_SINCE
@@ -428,8 +433,8 @@ class Sink:
                     self._delivered(*sent, partition.base_offset, partition.log_append_time_ms, now)
                 else:
                     self._handle_error(*sent, partition, response.node_endpoints, now)
-        if self._context.completions.space_waiters:
-            self._context.completions.space_freed()
+        if self._completions.space_waiters:
+            self._completions.space_freed()
         if left:
             # What a broker leaves out may be stored all the same.
             _logger.error("broker %d left %d partitions of a produce request out", self.node_id, len(left))
@@ -439,7 +444,7 @@ class Sink:
         self, recbuf: RecBuf, batch: ProducerBatch, base_offset: int, log_append_time: int, now: float
     ) -> None:
         if recbuf.delivered(batch):
-            self._context.completions.delivered(batch, base_offset, log_append_time, now)
+            self._completions.delivered(batch, base_offset, log_append_time, now)
         if recbuf.batches or recbuf.buffer.records:
             self._context.wakeups.consider(recbuf)
 
@@ -524,7 +529,7 @@ class Sink:
 
     def _fail(self, recbuf: RecBuf, batch: ProducerBatch, error: BaseException) -> None:
         recbuf.give_up(batch)
-        self._context.completions.failed(batch, batch.final_error(error))
+        self._completions.failed(batch, batch.final_error(error))
 
     def _adopt_leader_hint(
         self,

@@ -159,14 +159,14 @@ class Wakeups:
             if when > now:
                 self.remind(recbuf, when)
                 continue
-            sink = self._sink_of(recbuf)
+            sink = self._sinks[recbuf.leader]  # type: ignore[index]
             sink.add(recbuf)
             sinks[sink] = None
         is_needed = not sinks
         for sink in sinks:
-            was_busy = sink.in_flight
+            was_busy = bool(sink.requests)
             sink.drain(now)
-            if was_busy or not sink.in_flight:
+            if was_busy or not sink.requests:
                 is_needed = True
         return is_needed
 
@@ -211,13 +211,10 @@ class Wakeups:
             self.remind(recbuf, when)
 
     def _hand_over(self, recbuf: RecBuf) -> None:
-        sink = self._sink_of(recbuf)
+        assert recbuf.leader is not None, "without a leader nothing is ready"
+        sink = self._sinks[recbuf.leader]
         sink.add(recbuf)
         sink.drain_soon()
-
-    def _sink_of(self, recbuf: RecBuf) -> Sink:
-        assert recbuf.leader is not None, "without a leader nothing is ready"
-        return self._sinks[recbuf.leader]
 
     def remind(self, recbuf: RecBuf, when: float) -> None:
         """It is ready at a time to come."""
