@@ -14,7 +14,11 @@ PARTITIONS = 4
 # The mock cluster keeps 5 MB and 100,000 messages of a partition.
 PER_PARTITION = 40_000
 COUNT = PARTITIONS * PER_PARTITION
-TOPIC = "orders"
+# What is iterated are records without headers.
+TOPIC, TOPIC_WITH_HEADERS = "orders", "orders-with-headers"
+
+
+Headers = list[tuple[str, str | bytes | None]]
 
 
 class Confluent:
@@ -32,14 +36,20 @@ class Confluent:
         )
         broker = next(iter(self._producer.list_topics(timeout=10).brokers.values()))
         self._bootstrap = f"{broker.host}:{broker.port}"
-        self._producer.list_topics(TOPIC, timeout=10)
+        for topic in (TOPIC, TOPIC_WITH_HEADERS):
+            self._producer.list_topics(topic, timeout=10)
 
-    def produce(self, key: bytes, value: bytes) -> float:
+    def produce(self, key: bytes, value: bytes, headers: Headers | None = None) -> float:
         """Seconds of CPU of this thread for one `produce()`."""
         produce = self._producer.produce
         started = time.thread_time()
-        for number in range(COUNT):
-            produce(TOPIC, value, key, number % PARTITIONS)
+        # By position as far as it goes, which is its quickest call.
+        if headers is None:
+            for number in range(COUNT):
+                produce(TOPIC, value, key, number % PARTITIONS)
+        else:
+            for number in range(COUNT):
+                produce(TOPIC_WITH_HEADERS, value, key, number % PARTITIONS, headers=headers)
         spent = time.thread_time() - started
         left = self._producer.flush(60)
         if left:

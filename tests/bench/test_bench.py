@@ -11,6 +11,7 @@ import pytest
 
 from bench.__main__ import BENCHES
 from bench.harness import Figure, Result, cpu_per_call, interleaved
+from bench.records import LARGEST_WORKING_SET, USUAL_CACHE, last_level_cache, working_set
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,6 +27,8 @@ RATIOS = {
         "decode_vs_memcpy",
         "encode16_vs_memcpy",
         "append_vs_confluent",
+        "append_header_vs_confluent",
+        "append_handles_vs_confluent",
         "iterate_vs_confluent",
         "small_batches_vs_large",
         "import_ms",
@@ -119,6 +122,16 @@ def test_the_median_is_shown_with_its_spread() -> None:
         "repeats": 3,
     }
     assert "(1 to 9, 3 repeats)" in result.as_table()
+
+
+def test_the_working_set_is_four_times_the_last_level_cache(tmp_path: Path) -> None:
+    for index, size in enumerate(["32K", "512K", "49152K"]):
+        (tmp_path / f"index{index}").mkdir()
+        (tmp_path / f"index{index}" / "size").write_text(size + "\n")
+    assert last_level_cache(tmp_path) == 48 << 20
+    assert last_level_cache(tmp_path / "another system") == USUAL_CACHE
+    assert working_set(repeats=9) >= 4 * last_level_cache() or working_set(repeats=9) == LARGEST_WORKING_SET
+    assert working_set(repeats=1) < working_set(repeats=2)
 
 
 def test_cpu_is_counted_per_call() -> None:
