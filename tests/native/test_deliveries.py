@@ -225,3 +225,49 @@ def test_two_receipts_for_one_record_are_alike() -> None:
         assert [(await task).offset for task in tasks] == [2, 2]
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "timestamps",
+    [
+        [1_700_000_000_000, 1_700_000_000_001, 1_699_999_999_999],
+        [0, 2**31 - 1, 2**31, 2**31 + 1],
+        [2**40, 2**40 - 2**31, 2**40 - 2**31 + 1, 0],
+        [0, 2**63 - 1, 1],
+        [2**63 - 1, 0, 2**63 - 2],
+    ],
+)
+def test_a_timestamp_is_kept_however_far_it_is_from_the_first_of_the_batch(timestamps: list[int]) -> None:
+    records = accumulator()
+    kept = [records.append("orders", 3, b"key", b"value", timestamp=each) for each in timestamps]
+    called: list[int] = []
+    for delivery in kept:
+        delivery.add_done_callback(lambda done: called.append(done.timestamp))
+    (batch,) = records.drain("orders", 3, force=True)
+    assert [delivery.timestamp for delivery in kept] == timestamps
+    assert [batch.delivery(index).timestamp for index in range(len(kept))] == timestamps
+    batch.complete(41)
+    assert [delivery.timestamp for delivery in kept] == timestamps
+    assert called == timestamps
+
+
+def test_callbacks_of_many_records_are_called_in_order_each_with_its_own() -> None:
+    records = accumulator()
+    called: list[tuple[int, int]] = []
+    for number in range(1000):
+        delivery = records.append("orders", 3, b"key", b"v", timestamp=number)
+        delivery.add_done_callback(lambda done: called.append((done.index, done.timestamp)))
+        delivery.add_done_callback(lambda done: called.append((done.index, done.offset)))
+    offset = 0
+    expected: list[tuple[int, int]] = []
+    for batch in records.drain("orders", 3, force=True):
+        for index in range(batch.count):
+            expected += [(index, offset + index), (index, offset + index)]
+        batch.complete(offset)
+        offset += batch.count
+    assert called == expected
+    assert offset == 1000
+
+
+def test_a_receipt_takes_little_since_there_may_be_millions() -> None:
+    assert Delivery.__basicsize__ <= object.__basicsize__ + 16

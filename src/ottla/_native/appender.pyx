@@ -12,6 +12,7 @@ Invariant: a record that would open a batch is offered to the partitioner a seco
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.long cimport PyLong_AsLongAndOverflow, PyLong_CheckExact
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdint cimport INT32_MAX, uint8_t
@@ -114,6 +115,13 @@ cdef class TopicAppender:
         return delivery
 
     cdef int64_t named(self, object partition, int64_t partitions) except -1:
+        cdef int overflow
+        cdef long number
+        # Compared as a number of C: as objects, it is one of the dearer steps of an append.
+        if PyLong_CheckExact(partition):
+            number = PyLong_AsLongAndOverflow(partition, &overflow)
+            if not overflow and 0 <= number < partitions:
+                return number
         if not isinstance(partition, int):
             raise TypeError(f"partition must be an int or None, not {type(partition).__name__}")
         if not 0 <= partition < partitions:

@@ -25,6 +25,24 @@ cdef class Waiting:
     cdef int disconnect(self) except -1
 
 
+cdef enum:
+    # The index of a callback for a batch as a whole.
+    WHOLE_BATCH = -1
+
+
+cdef struct called_for:
+    int64_t created
+    int32_t index
+
+
+cdef class Callbacks:
+    cdef list functions
+    cdef called_for *records
+    cdef Py_ssize_t room
+
+    cdef int add(self, object function, int32_t index, int64_t created) except -1
+
+
 cdef class Outcome:
     cdef object topic
     cdef int32_t partition
@@ -39,27 +57,30 @@ cdef class Outcome:
     cdef int64_t base_offset
     cdef int64_t log_append_time
     cdef object error
-    cdef list callbacks
+    cdef Callbacks callbacks
     cdef Waiting waiting
+    # What receipts count their timestamps from: the one of the first that was made. Those too far from it are in a
+    # dict by their index.
+    cdef int64_t first_created
+    cdef dict far_created
     # A caller waits for a record of it: it should not linger.
     cdef bint urgent
 
     cdef bint is_completed(self) noexcept
-    cdef int add_callback(self, tuple entry) except -1
-    cdef list conclude(self, int64_t base_offset, int64_t log_append_time, object error)
-    cdef int call_back(self, list entries, object batch) except -1
+    cdef int add_callback(self, object function, int32_t index, int64_t created) except -1
+    cdef Callbacks conclude(self, int64_t base_offset, int64_t log_append_time, object error)
+    cdef int call_back(self, Callbacks callbacks, object batch) except -1
+    cdef int call_now(self, object function, int32_t index, int64_t created, object batch) except -1
     cdef int move_to_halves(self, Outcome first, Outcome second, int32_t split_at) except -1
     cdef int move_to(self, list bound) except -1
+    cdef int32_t keep_created(self, int32_t index, int64_t timestamp) except? -1
 
 
+# 32 bytes, and without methods of C, which would take 8 more: there may be millions of them.
 cdef class Delivery:
     cdef Outcome outcome
-    cdef int64_t created
     cdef int32_t at
-
-    cdef int unlinger(self) except -1
-    cdef int check(self) except -1
-    cdef str where(self)
+    cdef int32_t since_first
 
 
 cdef Outcome new_outcome(object topic, int32_t partition, Waiting waiting)

@@ -10,32 +10,31 @@ is called once, before or after the move, in the order in which they were added.
 """
 
 cimport cython
+from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from libc.stdint cimport INT32_MAX, uint64_t
 
 cdef extern from *:
     """
-    #define atomic_add(number, what) __atomic_add_fetch(number, what, __ATOMIC_RELAXED)
     #define atomic_load(number) __atomic_load_n(number, __ATOMIC_ACQUIRE)
     #define atomic_store(number, what) __atomic_store_n(number, what, __ATOMIC_RELEASE)
-
-    static inline int atomic_add_within(int64_t *number, int64_t what, int64_t most)
-    {
-        int64_t now = __atomic_load_n(number, __ATOMIC_RELAXED);
-        do {
-            if (now + what > most)
-                return 0;
-        } while (!__atomic_compare_exchange_n(number, &now, now + what, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-        return 1;
-    }
     """
-    bint atomic_add_within(int64_t *number, int64_t what, int64_t most) nogil
-    int64_t atomic_add(int64_t *number, int64_t what) nogil
     int atomic_load(int *number) nogil
     int64_t atomic_load64 "atomic_load" (int64_t *number) nogil
     void atomic_store(int *number, int what) nogil
 
-cdef enum:
-    # The index of a callback for a batch as a whole.
-    WHOLE_BATCH = -1
+cdef extern from "locks.h" nogil:
+    bint add_within(int64_t *number, int64_t what, int64_t most)
+    void add_to(int64_t *number, int64_t what)
+
+cdef extern from *:
+    """
+    #define NONE_YET INT64_MIN
+    #define FAR INT32_MIN
+    """
+    # The timestamp of the first receipt, before there is one.
+    const int64_t NONE_YET
+    # The distance of a timestamp that is too far from the first.
+    const int32_t FAR
 
 
 @cython.final
@@ -56,19 +55,19 @@ cdef class Budget:
         return atomic_load64(&self.used_records)
 
     cdef bint charge(self, int64_t size) noexcept:
-        return atomic_add_within(&self.used_bytes, size, self.most)
+        return add_within(&self.used_bytes, size, self.most)
 
     cdef void charge_anyway(self, int64_t size) noexcept:
-        atomic_add(&self.used_bytes, size)
+        add_to(&self.used_bytes, size)
 
     cdef void refund(self, int64_t size) noexcept:
-        atomic_add(&self.used_bytes, -size)
+        add_to(&self.used_bytes, -size)
 
     cdef bint charge_records(self, int64_t count) noexcept:
-        return atomic_add_within(&self.used_records, count, self.most_records)
+        return add_within(&self.used_records, count, self.most_records)
 
     cdef void refund_records(self, int64_t count) noexcept:
-        atomic_add(&self.used_records, -count)
+        add_to(&self.used_records, -count)
 
 
 @cython.final
@@ -95,6 +94,45 @@ cdef class Waiting:
         return 0
 
 
+cdef inline int64_t distance(int64_t first, int64_t timestamp) noexcept:
+    # Unsigned: between both ends of the range it wraps around, and adding it wraps back.
+    return <int64_t> (<uint64_t> timestamp - <uint64_t> first)
+
+
+@cython.final
+cdef class Callbacks:
+    """Functions to call, each with the record that it is for: the numbers that its receipt is made of again.
+
+    The collector sees the functions. It would not see a receipt, through which they would keep the outcome that keeps
+    them.
+    """
+
+    def __cinit__(self):
+        self.functions = []
+
+    def __dealloc__(self):
+        PyMem_Free(self.records)
+
+    cdef int add(self, object function, int32_t index, int64_t created) except -1:
+        """Runs no Python code, not even the garbage collector."""
+        cdef Py_ssize_t count = len(self.functions)
+        cdef Py_ssize_t room = self.room
+        cdef called_for *records
+        if count == room:
+            room = max(16, 2 * room)
+            records = <called_for *> PyMem_Realloc(self.records, room * sizeof(called_for))
+            if records == NULL:
+                raise MemoryError()
+            self.records, self.room = records, room
+        self.functions.append(function)
+        self.records[count].index = index
+        self.records[count].created = created
+        return 0
+
+
+cdef Callbacks NO_CALLBACKS = Callbacks()
+
+
 @cython.final
 cdef class Outcome:
     """What has become of the records of one batch. Not made by callers."""
@@ -102,20 +140,23 @@ cdef class Outcome:
     cdef bint is_completed(self) noexcept:
         return atomic_load(&self.completed) != 0
 
-    cdef int add_callback(self, tuple entry) except -1:
-        """Keeps an entry of index, timestamp and function. 0: it is too late, the outcome is known or elsewhere."""
-        cdef list callbacks = []
+    cdef int add_callback(self, object function, int32_t index, int64_t created) except -1:
+        """0: it is too late, the outcome is known or elsewhere."""
+        cdef Callbacks callbacks = self.callbacks
+        if callbacks is None:
+            # Made before the check: making an object may run the garbage collector, and with it anything.
+            callbacks = Callbacks.__new__(Callbacks)
         with cython.critical_section(self):
             if atomic_load(&self.completed) or atomic_load(&self.moved):
                 return 0
             if self.callbacks is None:
                 self.callbacks = callbacks
-            self.callbacks.append(entry)
+            self.callbacks.add(function, index, created)
             return 1
 
-    cdef list conclude(self, int64_t base_offset, int64_t log_append_time, object error):
+    cdef Callbacks conclude(self, int64_t base_offset, int64_t log_append_time, object error):
         """Sets the outcome and gives the callbacks to call; None if it was known already."""
-        cdef list callbacks = []
+        cdef Callbacks callbacks = NO_CALLBACKS
         with cython.critical_section(self):
             if atomic_load(&self.moved):
                 raise RuntimeError("the records have gone elsewhere: complete the batches that they are in now")
@@ -129,30 +170,46 @@ cdef class Outcome:
                 callbacks, self.callbacks = self.callbacks, None
         return callbacks
 
-    cdef int call_back(self, list entries, object batch) except -1:
+    cdef int call_back(self, Callbacks callbacks, object batch) except -1:
+        """What is called per record here is the function of the caller, and no other code of Python."""
         cdef list exits = []
-        for entry in entries:
-            if entry[0] == WHOLE_BATCH:
-                notify(entry[2], batch, exits)
+        cdef Py_ssize_t number
+        for number in range(len(callbacks.functions)):
+            if callbacks.records[number].index == WHOLE_BATCH:
+                notify(callbacks.functions[number], batch, exits)
             else:
-                notify(entry[2], new_delivery(self, entry[0], entry[1]), exits)
+                notify(
+                    callbacks.functions[number],
+                    new_delivery(self, callbacks.records[number].index, callbacks.records[number].created),
+                    exits,
+                )
         if exits:
             raise_outside(exits[0])
         return 0
 
+    cdef int call_now(self, object function, int32_t index, int64_t created, object batch) except -1:
+        """For a callback that comes after the outcome."""
+        cdef Callbacks callbacks = Callbacks.__new__(Callbacks)
+        callbacks.add(function, index, created)
+        return self.call_back(callbacks, batch)
+
     cdef int move_to_halves(self, Outcome first, Outcome second, int32_t split_at) except -1:
         """Records from `split_at` on are those of the second half, from 0 on. Who waits for the batch hears of both."""
-        cdef list here = [], there = []
+        cdef Callbacks callbacks, here = Callbacks.__new__(Callbacks), there = Callbacks.__new__(Callbacks)
+        cdef Py_ssize_t number
+        cdef called_for *record
         with cython.critical_section(self):
             if atomic_load(&self.moved) or atomic_load(&self.completed):
                 raise RuntimeError("a batch that is completed or was split before cannot be split")
-            for entry in self.callbacks or ():
-                if entry[0] < split_at:
-                    here.append(entry)
-                if entry[0] >= split_at:
-                    there.append((entry[0] - split_at, entry[1], entry[2]))
-                elif entry[0] == WHOLE_BATCH:
-                    there.append(entry)
+            callbacks = NO_CALLBACKS if self.callbacks is None else self.callbacks
+            for number in range(len(callbacks.functions)):
+                record = &callbacks.records[number]
+                if record.index < split_at:
+                    here.add(callbacks.functions[number], record.index, record.created)
+                if record.index >= split_at:
+                    there.add(callbacks.functions[number], record.index - split_at, record.created)
+                elif record.index == WHOLE_BATCH:
+                    there.add(callbacks.functions[number], record.index, record.created)
             # The halves are new: no callback can be in them yet.
             first.callbacks, second.callbacks = here, there
             self.first, self.second, self.split_at = first, second, split_at
@@ -162,15 +219,31 @@ cdef class Outcome:
 
     cdef int move_to(self, list bound) except -1:
         """Each record has a receipt elsewhere; callbacks go there, and are called at once if that is known."""
-        cdef list callbacks = []
+        cdef Callbacks callbacks = NO_CALLBACKS
+        cdef Py_ssize_t number
         with cython.critical_section(self):
             self.bound = bound
             if self.callbacks is not None:
                 callbacks, self.callbacks = self.callbacks, None
             atomic_store(&self.moved, 1)
-        for entry in callbacks:
-            (<Delivery> bound[entry[0]]).add_done_callback(entry[2])
+        for number in range(len(callbacks.functions)):
+            (<Delivery> bound[callbacks.records[number].index]).add_done_callback(callbacks.functions[number])
         return 0
+
+    cdef int32_t keep_created(self, int32_t index, int64_t timestamp) except? -1:
+        """How far a record's timestamp is from the first one; FAR, and it is kept in full, where that is too far."""
+        cdef int64_t far
+        cdef dict far_created = {}
+        with cython.critical_section(self):
+            if self.first_created == NONE_YET:
+                self.first_created = timestamp
+            far = distance(self.first_created, timestamp)
+            if -INT32_MAX <= far <= INT32_MAX:
+                return <int32_t> far
+            if self.far_created is None:
+                self.far_created = far_created
+            self.far_created[index] = timestamp
+        return FAR
 
 
 cdef void notify(object function, object what, list exits) noexcept:
@@ -266,7 +339,7 @@ cdef class Delivery:
         cdef Outcome outcome = place_of(self.outcome, &index)
         if outcome.is_completed() and outcome.log_append_time >= 0:
             return outcome.log_append_time
-        return self.created
+        return created(self)
 
     @property
     def error(self):
@@ -279,23 +352,21 @@ cdef class Delivery:
         """Calls `function(delivery)` once the outcome is known: at once, or in the thread that learns of it."""
         cdef int32_t index = self.at
         cdef Outcome outcome = place_of(self.outcome, &index)
-        # Made before the check: making a tuple may run the garbage collector, and with it anything.
-        cdef tuple entry = (index, self.created, function)
-        while not outcome.add_callback(entry):
+        cdef int64_t timestamp = created(self)
+        while not outcome.add_callback(function, index, timestamp):
             if outcome.is_completed():
-                outcome.call_back([entry], None)
+                outcome.call_now(function, index, timestamp, None)
                 break
             outcome = place_of(outcome, &index)
-            entry = (index, self.created, function)
 
     def __await__(self):
         if not self.done():
-            self.unlinger()
+            unlinger(self)
             loop = running_loop()
             future = loop.create_future()
             self.add_done_callback(new_waker(loop, future))
             yield from future
-        self.check()
+        check(self)
         return self
 
     def result(self, timeout=None):
@@ -304,42 +375,52 @@ cdef class Delivery:
             wait = None if self.outcome.waiting is None else self.outcome.waiting.how_to_wait()
             if wait is None:
                 raise RuntimeError("nothing here can block until the record is delivered: await the delivery instead")
-            self.unlinger()
+            unlinger(self)
             wait(self, timeout)
             if not self.done():
                 raise TimeoutError(
-                    f"the record for {self.where()} was not delivered within {timeout} s; it is still under way"
+                    f"the record for {where(self)} was not delivered within {timeout} s; it is still under way"
                 )
-        self.check()
+        check(self)
         return self
-
-    cdef int unlinger(self) except -1:
-        cdef int32_t index = self.at
-        cdef Outcome outcome = place_of(self.outcome, &index)
-        cdef Waiting waiting = outcome.waiting
-        outcome.urgent = True
-        unlinger = None if waiting is None else waiting.how_to_unlinger()
-        if unlinger is not None:
-            unlinger(outcome.topic, outcome.partition)
-        return 0
-
-    cdef int check(self) except -1:
-        error = self.error
-        if error is not None:
-            # One error may be that of a million records: its traceback must not grow with every one that is raised.
-            raise error.with_traceback(None)
-        return 0
-
-    cdef str where(self):
-        partition = self.partition
-        return f"{self.topic}-{partition}" if partition >= 0 else str(self.topic)
 
     def __repr__(self):
         if not self.done():
-            return f"<Delivery to {self.where()}: under way>"
+            return f"<Delivery to {where(self)}: under way>"
         if self.error is not None:
-            return f"<Delivery to {self.where()}: {self.error!r}>"
-        return f"<Delivery to {self.where()}: offset {self.offset}>"
+            return f"<Delivery to {where(self)}: {self.error!r}>"
+        return f"<Delivery to {where(self)}: offset {self.offset}>"
+
+
+cdef int64_t created(Delivery delivery) except? -1:
+    """The timestamp that the record was given."""
+    if delivery.since_first == FAR:
+        return delivery.outcome.far_created[delivery.at]
+    return <int64_t> (<uint64_t> delivery.outcome.first_created + <uint64_t> delivery.since_first)
+
+
+cdef int unlinger(Delivery delivery) except -1:
+    cdef int32_t index = delivery.at
+    cdef Outcome outcome = place_of(delivery.outcome, &index)
+    cdef Waiting waiting = outcome.waiting
+    outcome.urgent = True
+    unlinger = None if waiting is None else waiting.how_to_unlinger()
+    if unlinger is not None:
+        unlinger(outcome.topic, outcome.partition)
+    return 0
+
+
+cdef int check(Delivery delivery) except -1:
+    error = delivery.error
+    if error is not None:
+        # One error may be that of a million records: its traceback must not grow with every one that is raised.
+        raise error.with_traceback(None)
+    return 0
+
+
+cdef str where(Delivery delivery):
+    partition = delivery.partition
+    return f"{delivery.topic}-{partition}" if partition >= 0 else str(delivery.topic)
 
 
 # Taken from asyncio when first needed: importing it takes longer than all of the core.
@@ -398,14 +479,20 @@ cdef Outcome new_outcome(object topic, int32_t partition, Waiting waiting):
     outcome.partition = partition
     outcome.waiting = waiting
     outcome.base_offset = outcome.log_append_time = -1
+    outcome.first_created = NONE_YET
     return outcome
 
 
 cdef Delivery new_delivery(Outcome outcome, int32_t index, int64_t timestamp):
+    cdef int64_t far
     cdef Delivery delivery = Delivery.__new__(Delivery)
     delivery.outcome = outcome
     delivery.at = index
-    delivery.created = timestamp
+    far = distance(outcome.first_created, timestamp)
+    if outcome.first_created != NONE_YET and -INT32_MAX <= far <= INT32_MAX:
+        delivery.since_first = <int32_t> far
+    else:
+        delivery.since_first = outcome.keep_created(index, timestamp)
     return delivery
 
 

@@ -17,7 +17,7 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from libc.string cimport memcmp, memcpy
 
-from ottla._native.deliveries cimport new_delivery, new_outcome
+from ottla._native.deliveries cimport WHOLE_BATCH, Callbacks, new_delivery, new_outcome
 from ottla._native.memory cimport take
 
 cdef extern from "writer.h" nogil:
@@ -258,7 +258,7 @@ cdef class EncodedBatch:
         Gives the batch's share of the budget back. Callbacks run here, one after the other; what they raise goes
         to `sys.unraisablehook`, and what is to end the program to the loop that runs, or else to the caller.
         """
-        cdef list callbacks = self.outcome.conclude(base_offset, log_append_time, error)
+        cdef Callbacks callbacks = self.outcome.conclude(base_offset, log_append_time, error)
         if callbacks is None:
             return False
         self.settle()
@@ -267,11 +267,10 @@ cdef class EncodedBatch:
 
     def add_done_callback(self, function):
         """Calls `function(batch)` once it is completed, or at once. After a split: for each half, with that half."""
-        cdef tuple entry = (-1, 0, function)
-        if not self.outcome.add_callback(entry):
+        if not self.outcome.add_callback(function, WHOLE_BATCH, 0):
             if not self.outcome.is_completed():
                 raise RuntimeError("the batch was split: ask its halves")
-            self.outcome.call_back([entry], self)
+            self.outcome.call_now(function, WHOLE_BATCH, 0, self)
 
     def split(self):
         """Two batches with half of the bytes each, for a broker that finds this one too large; it is of no use then.

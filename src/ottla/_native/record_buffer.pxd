@@ -7,8 +7,8 @@ from ottla._native.deliveries cimport Budget, Delivery, Waiting
 from ottla._native.memory cimport Memory
 from ottla._native.outgoing cimport EncodedBatch, bytes_t
 
-cdef extern from "<pthread.h>" nogil:
-    ctypedef struct pthread_mutex_t:
+cdef extern from "locks.h" nogil:
+    ctypedef struct brief_lock:
         pass
 
 
@@ -61,7 +61,7 @@ cdef class RecordBuffer:
     cdef readonly str topic
     cdef readonly int32_t partition
     cdef Settings settings
-    cdef pthread_mutex_t lock
+    cdef brief_lock lock
     # All below belongs to the lock. Batches are moved, not dropped, under it. The collector sees them: what waits for
     # a batch may lead back to the owner of the buffer. The last one is borrowed from the queue that it is the end of.
     cdef EncodedBatch open

@@ -5,9 +5,9 @@ Any thread may append. What leaves are whole batches, in the order of their reco
 here waits: when the memory is used up, `append` raises, and `wake` notifies the loop when there is something new to
 do. Which partition a record goes to is decided elsewhere (`appender`).
 
-Each buffer has one lock, held for the writing of one record or the moving of one batch. While it is held nothing is
-called or allocated that could run Python code, not even the garbage collector: a batch or a larger block is made
-beforehand, then put in place under the lock if it is still wanted.
+Each buffer has one lock (`locks.h`: the GIL, where there is one), held for the writing of one record or the moving of
+one batch. While it is held nothing is called or allocated that could run Python code, not even the garbage collector:
+a batch or a larger block is made beforehand, then put in place under the lock if it is still wanted.
 
 Invariants: a batch is at most `batch_size` bytes unless it has one record only; it is never empty when it leaves; and
 what all batches take, until they are completed or dropped, is at most `max_bytes`.
@@ -19,7 +19,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SI
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
-from libc.stdint cimport INT64_MAX, uint8_t
+from libc.stdint cimport INT64_MAX, uint8_t, uint32_t
 from libc.string cimport memcpy
 from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, clock_gettime, timespec
 
@@ -29,11 +29,11 @@ from ottla._native.outgoing cimport EncodedBatch, new_batch, open_batch
 
 from ottla.errors import RecordTooLargeError
 
-cdef extern from "<pthread.h>" nogil:
-    int pthread_mutex_init(pthread_mutex_t *, const void *)
-    int pthread_mutex_destroy(pthread_mutex_t *)
-    int pthread_mutex_lock(pthread_mutex_t *)
-    int pthread_mutex_unlock(pthread_mutex_t *)
+cdef extern from "locks.h" nogil:
+    void brief_lock_init(brief_lock *)
+    void brief_lock_end(brief_lock *)
+    void brief_lock_take(brief_lock *)
+    void brief_lock_give(brief_lock *)
 
 cdef extern from "writer.h" nogil:
     enum:
@@ -167,7 +167,8 @@ cdef size_t block_size(size_t wanted, size_t most) noexcept nogil:
 cdef int64_t native_milliseconds() noexcept nogil:
     cdef timespec now
     clock_gettime(CLOCK_REALTIME, &now)
-    return <int64_t> now.tv_sec * 1000 + now.tv_nsec // 1000000
+    # Unsigned: what is never negative is divided without a look at its sign.
+    return <int64_t> now.tv_sec * 1000 + <int64_t> (<uint32_t> now.tv_nsec // 1000000)
 
 
 cdef double native_monotonic() noexcept nogil:
@@ -183,7 +184,7 @@ cdef class RecordBuffer:
     """The records that wait for one partition. Made by `Accumulator.buffer`."""
 
     def __cinit__(self):
-        pthread_mutex_init(&self.lock, NULL)
+        brief_lock_init(&self.lock)
 
     def __init__(self):
         raise TypeError("buffers are made by Accumulator.buffer()")
@@ -192,7 +193,7 @@ cdef class RecordBuffer:
         # One by one: a long queue that is dropped at its head would end each batch inside the one before.
         while self.first_full is not None:
             self.first_full = self.first_full.next
-        pthread_mutex_destroy(&self.lock)
+        brief_lock_end(&self.lock)
 
     @property
     def bytes(self):
@@ -214,11 +215,11 @@ cdef class RecordBuffer:
         """When the batch that still takes records got its first one, on the monotonic clock; None without one."""
         cdef double when = 0
         cdef bint some = False
-        pthread_mutex_lock(&self.lock)
+        brief_lock_take(&self.lock)
         if self.open is not None:
             some = self.open.records.count > 0
             when = self.open.opened_at
-        pthread_mutex_unlock(&self.lock)
+        brief_lock_give(&self.lock)
         return when if some else None
 
     def append(self, key, value, headers=None, timestamp=None, bint opens=True):
@@ -234,16 +235,16 @@ cdef class RecordBuffer:
         begin_arguments(&taken)
         try:
             take_arguments(&taken, self.settings, key, value, headers, timestamp)
+            check_size(self.settings, &taken.one)
             return self.put(&taken.one, how)
         finally:
             release_arguments(&taken)
 
     cdef Delivery put(self, record *one, int how):
-        """The receipt; None if the record would open a batch and is not to."""
+        """The receipt; None if the record would open a batch and is not to. Its size has been checked."""
         cdef result done
         cdef attempt said
         cdef Delivery delivery
-        check_size(self.settings, one)
         done.was_empty = done.full = False
         while True:
             said = self.attempt_append(one, how, &done)
@@ -264,9 +265,9 @@ cdef class RecordBuffer:
 
     cdef attempt attempt_append(self, record *one, int how, result *done) noexcept:
         cdef attempt said
-        pthread_mutex_lock(&self.lock)
+        brief_lock_take(&self.lock)
         said = self.append_locked(one, how, done)
-        pthread_mutex_unlock(&self.lock)
+        brief_lock_give(&self.lock)
         return said
 
     cdef attempt append_locked(self, record *one, int how, result *done) noexcept:
@@ -364,17 +365,17 @@ cdef class RecordBuffer:
         batch.budget = self.settings.budget
         batch.charged = memory.size
         batch.opened_at = monotonic_now(self.settings)
-        pthread_mutex_lock(&self.lock)
+        brief_lock_take(&self.lock)
         if self.open is None and not self.is_retired:
             self.open = batch
-        pthread_mutex_unlock(&self.lock)
+        brief_lock_give(&self.lock)
         return 0
 
     cdef int grow_batch(self, size_t needed, size_t had, int how) except -1:
         cdef Memory memory = self.charged_block(2 * had, needed, had, how)
         cdef Memory old = memory
         cdef EncodedBatch batch
-        pthread_mutex_lock(&self.lock)
+        brief_lock_take(&self.lock)
         if self.open is not None and self.open.records.capacity == had:
             batch = self.open
             memcpy(memory.data + BATCH_OVERHEAD, batch.records.data + BATCH_OVERHEAD,
@@ -384,7 +385,7 @@ cdef class RecordBuffer:
             batch.records.data = memory.data
             batch.records.capacity = memory.size
             batch.charged = memory.size
-        pthread_mutex_unlock(&self.lock)
+        brief_lock_give(&self.lock)
         if old is memory:
             self.settings.budget.refund(memory.size - had)
         return 0
@@ -397,8 +398,8 @@ cdef class RecordBuffer:
 
     cdef void pass_lock(self) noexcept:
         """Returns when no thread that came before is still inside."""
-        pthread_mutex_lock(&self.lock)
-        pthread_mutex_unlock(&self.lock)
+        brief_lock_take(&self.lock)
+        brief_lock_give(&self.lock)
 
     def drain(self, max_bytes=None, force=False):
         """The full batches, in order, and with `force` the one that still takes records too.
@@ -416,9 +417,9 @@ cdef class RecordBuffer:
 
     cdef EncodedBatch pop(self, bint force, int64_t room):
         cdef EncodedBatch batch
-        pthread_mutex_lock(&self.lock)
+        brief_lock_take(&self.lock)
         batch = self.pop_locked(force, room)
-        pthread_mutex_unlock(&self.lock)
+        brief_lock_give(&self.lock)
         return batch
 
     cdef EncodedBatch pop_locked(self, bint force, int64_t room):
@@ -441,20 +442,20 @@ cdef class RecordBuffer:
         """Takes no more records; False if there are some, and it goes on."""
         cdef EncodedBatch unused = None
         cdef bint is_empty
-        pthread_mutex_lock(&self.lock)
+        brief_lock_take(&self.lock)
         is_empty = self.buffered_records == 0
         if is_empty:
             self.is_retired = True
             # Dropped behind the lock.
             unused = self.open
             self.open = None
-        pthread_mutex_unlock(&self.lock)
+        brief_lock_give(&self.lock)
         return is_empty
 
     cdef void restore(self) noexcept:
-        pthread_mutex_lock(&self.lock)
+        brief_lock_take(&self.lock)
         self.is_retired = False
-        pthread_mutex_unlock(&self.lock)
+        brief_lock_give(&self.lock)
 
     def __repr__(self):
         return (

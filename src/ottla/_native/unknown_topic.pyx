@@ -20,7 +20,7 @@ from libc.string cimport memcpy
 
 from ottla._native.accumulator cimport Accumulator
 from ottla._native.appender cimport TopicAppender
-from ottla._native.deliveries cimport Budget, Delivery, Outcome, failed_delivery, new_delivery, new_outcome
+from ottla._native.deliveries cimport Budget, Callbacks, Delivery, Outcome, failed_delivery, new_delivery, new_outcome
 from ottla._native.outgoing cimport bytes_t
 from ottla._native.record_buffer cimport (
     MOVED, Settings, bytes_full, check_open, check_size, monotonic_now, never_fits, record, records_full, size_alone,
@@ -176,7 +176,7 @@ cdef class UnknownTopicBuffer:
 
     def fail(self, error):
         """None of them is delivered; how many that are."""
-        cdef list callbacks
+        cdef Callbacks callbacks
         cdef WaitingRecord kept
         cdef Py_ssize_t count
         cdef Outcome outcome = self.outcome
