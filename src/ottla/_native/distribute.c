@@ -1,6 +1,6 @@
-/* The two passes over the rows. Everything that happens per row is inlined into one loop for each pass, and there are
- * two of each: one for any columns, and one for the usual ones, in which most conditions on a row are decided
- * before it starts. */
+/* The passes over the rows. Everything that happens per row is inlined into one loop for each pass, and there are
+ * several of each: one for any columns, and one for each usual set of them, in which most conditions on a row are
+ * decided before it starts. */
 #include "distribute.h"
 
 #include <stdlib.h>
@@ -11,28 +11,58 @@
 
 static const struct producer nobody = {.id = -1, .base_sequence = -1, .epoch = -1, .transactional = 0};
 
-/* The usual columns: keys and values without nulls in the usual layout, and nothing else. */
-static int is_plain(const struct segment *segment)
+/* The usual columns: values without nulls in the usual layout; the same of keys, and a partition in every row, or none
+ * of them at all; and nothing else. */
+enum usual { VALUES = 0, KEYS = 1, PARTITIONS = 2, UNUSUAL = -1 };
+
+static int is_absent(const struct column *column)
 {
-    return segment->key.layout == LAYOUT_OFFSETS32 && segment->key.validity == NULL &&
-           segment->key.indices.layout == LAYOUT_NULLS && segment->value.layout == LAYOUT_OFFSETS32 &&
-           segment->value.validity == NULL && segment->value.indices.layout == LAYOUT_NULLS &&
-           segment->timestamp.values.layout == LAYOUT_NULLS && segment->partition.layout == LAYOUT_NULLS &&
-           segment->headers.lists.layout == LAYOUT_NULLS && segment->rows.validity == NULL;
+    return column->layout == LAYOUT_NULLS && column->validity == NULL && column->indices.layout == LAYOUT_NULLS;
 }
 
-/* The same segment, in a form that shows the compiler what is_plain() has found. It takes a sixth of the time away. */
-ALWAYS_INLINE struct segment known_plain(const struct segment *segment)
+static int is_usual(const struct column *column)
+{
+    return column->layout == LAYOUT_OFFSETS32 && column->validity == NULL && column->indices.layout == LAYOUT_NULLS;
+}
+
+static int which_columns(const struct segment *segment)
+{
+    int which = VALUES;
+    if (!is_usual(&segment->value) || segment->timestamp.values.layout != LAYOUT_NULLS ||
+        segment->headers.lists.layout != LAYOUT_NULLS || segment->rows.validity != NULL)
+        return UNUSUAL;
+    if (is_usual(&segment->key))
+        which |= KEYS;
+    else if (!is_absent(&segment->key))
+        return UNUSUAL;
+    if (segment->partition.layout != LAYOUT_NULLS && segment->partition.validity == NULL)
+        which |= PARTITIONS;
+    else if (!is_absent(&segment->partition))
+        return UNUSUAL;
+    return which;
+}
+
+/* The same segment, in a form that shows the compiler what which_columns() has found: the flags are constants where
+ * it is called. */
+ALWAYS_INLINE struct segment known(const struct segment *segment, int which)
 {
     struct segment known = {.length = segment->length};
     known.rows.layout = LAYOUT_INT8; /* any but LAYOUT_NULLS */
-    known.key.layout = known.value.layout = LAYOUT_OFFSETS32;
-    known.key.first = segment->key.first;
-    known.key.values = segment->key.values;
-    known.key.bytes = segment->key.bytes;
+    known.value.layout = LAYOUT_OFFSETS32;
     known.value.first = segment->value.first;
     known.value.values = segment->value.values;
     known.value.bytes = segment->value.bytes;
+    if (which & KEYS) {
+        known.key.layout = LAYOUT_OFFSETS32;
+        known.key.first = segment->key.first;
+        known.key.values = segment->key.values;
+        known.key.bytes = segment->key.bytes;
+    }
+    if (which & PARTITIONS) {
+        known.partition.layout = segment->partition.layout;
+        known.partition.first = segment->partition.first;
+        known.partition.values = segment->partition.values;
+    }
     return known;
 }
 
@@ -187,17 +217,33 @@ ALWAYS_INLINE enum plan_error plan_segment(struct plan *plan, const struct segme
     return PLAN_OK;
 }
 
-static enum plan_error plan_any(struct plan *plan, const struct segment *segment,
-                                const struct plan_options *options, int32_t *open)
-{
-    return plan_segment(plan, segment, options, open);
-}
+/* A pass over a segment, by the loop for its columns. */
+#define WITH_KNOWN_COLUMNS(pass, target, segment, ...)                                                               \
+    switch (which_columns(segment)) {                                                                                \
+    case VALUES: {                                                                                                   \
+        const struct segment columns = known(segment, VALUES);                                                       \
+        return pass(target, &columns, __VA_ARGS__);                                                                  \
+    }                                                                                                                \
+    case KEYS: {                                                                                                     \
+        const struct segment columns = known(segment, KEYS);                                                         \
+        return pass(target, &columns, __VA_ARGS__);                                                                  \
+    }                                                                                                                \
+    case PARTITIONS: {                                                                                               \
+        const struct segment columns = known(segment, PARTITIONS);                                                   \
+        return pass(target, &columns, __VA_ARGS__);                                                                  \
+    }                                                                                                                \
+    case KEYS | PARTITIONS: {                                                                                        \
+        const struct segment columns = known(segment, KEYS | PARTITIONS);                                            \
+        return pass(target, &columns, __VA_ARGS__);                                                                  \
+    }                                                                                                                \
+    default:                                                                                                         \
+        return pass(target, segment, __VA_ARGS__);                                                                   \
+    }
 
-static enum plan_error plan_plain(struct plan *plan, const struct segment *segment,
-                                  const struct plan_options *options, int32_t *open)
+static enum plan_error plan_by_columns(struct plan *plan, const struct segment *segment,
+                                       const struct plan_options *options, int32_t *open)
 {
-    const struct segment known = known_plain(segment);
-    return plan_segment(plan, &known, options, open);
+    WITH_KNOWN_COLUMNS(plan_segment, plan, segment, options, open)
 }
 
 enum plan_error plan_rows(struct plan *plan, const struct segment *segments, int32_t segment_count,
@@ -209,10 +255,8 @@ enum plan_error plan_rows(struct plan *plan, const struct segment *segments, int
     memset(open, 0xff, (size_t)options->partitions * sizeof *open); /* -1: none is open */
     enum plan_error error = PLAN_OK;
     plan->row = 0;
-    for (int32_t i = 0; i < segment_count && error == PLAN_OK; i++) {
-        int plain = is_plain(&segments[i]);
-        error = (plain ? plan_plain : plan_any)(plan, &segments[i], options, open);
-    }
+    for (int32_t i = 0; i < segment_count && error == PLAN_OK; i++)
+        error = plan_by_columns(plan, &segments[i], options, open);
     free(open);
     return error;
 }
@@ -291,17 +335,10 @@ ALWAYS_INLINE enum plan_error measure_segment(struct slicing *slicing, const str
     return PLAN_OK;
 }
 
-static enum plan_error measure_any(struct slicing *slicing, const struct segment *segment,
-                                   const struct plan_options *options)
+static enum plan_error measure_by_columns(struct slicing *slicing, const struct segment *segment,
+                                          const struct plan_options *options)
 {
-    return measure_segment(slicing, segment, options);
-}
-
-static enum plan_error measure_plain(struct slicing *slicing, const struct segment *segment,
-                                     const struct plan_options *options)
-{
-    const struct segment known = known_plain(segment);
-    return measure_segment(slicing, &known, options);
+    WITH_KNOWN_COLUMNS(measure_segment, slicing, segment, options)
 }
 
 enum plan_error measure_rows(struct slicing *slicing, const struct segment *segments, int32_t segment_count,
@@ -309,7 +346,7 @@ enum plan_error measure_rows(struct slicing *slicing, const struct segment *segm
 {
     enum plan_error error = PLAN_OK;
     for (int32_t i = 0; i < segment_count && error == PLAN_OK; i++)
-        error = (is_plain(&segments[i]) ? measure_plain : measure_any)(slicing, &segments[i], options);
+        error = measure_by_columns(slicing, &segments[i], options);
     return error;
 }
 
@@ -367,15 +404,9 @@ ALWAYS_INLINE void write_segment(struct plan *plan, const struct segment *segmen
     }
 }
 
-static void write_any(struct plan *plan, const struct segment *segment, int64_t before, int64_t now)
+static void write_by_columns(struct plan *plan, const struct segment *segment, int64_t before, int64_t now)
 {
-    write_segment(plan, segment, before, now);
-}
-
-static void write_plain(struct plan *plan, const struct segment *segment, int64_t before, int64_t now)
-{
-    const struct segment known = known_plain(segment);
-    write_segment(plan, &known, before, now);
+    WITH_KNOWN_COLUMNS(write_segment, plan, segment, before, now)
 }
 
 void write_rows(struct plan *plan, const struct segment *segments, int32_t segment_count, int64_t now)
@@ -384,7 +415,7 @@ void write_rows(struct plan *plan, const struct segment *segments, int32_t segme
         plan->batches[i].next = plan->batches[i].data + BATCH_OVERHEAD;
     int64_t before = 0;
     for (int32_t i = 0; i < segment_count; i++) {
-        (is_plain(&segments[i]) ? write_plain : write_any)(plan, &segments[i], before, now);
+        write_by_columns(plan, &segments[i], before, now);
         before += segments[i].length;
     }
 }
