@@ -135,8 +135,8 @@ def test_a_tagged_field_must_have_the_size_it_claims() -> None:
             ApiVersionsResponse.decode(good[:-9] + bytes([size]) + good[-8:], 3)
 
 
-def test_shapes_that_never_repeat_compile_no_more_than_a_few_decoders() -> None:
-    """See runs.py: what a peer sends may make this process compile something, but not without end."""
+def test_structs_whose_arrays_never_have_the_same_lengths_leave_nothing_behind() -> None:
+    """See runs.py: some of these are decoded in a run, some end it."""
     random = Random(7)
     partition = MetadataResponse.MetadataResponsePartition
     partitions = [

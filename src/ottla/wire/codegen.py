@@ -29,14 +29,6 @@ class FunctionSource:
     def add(self, line: str) -> None:
         self.lines.append("    " * self.indent + line)
 
-    def position(self) -> tuple[int, int]:
-        """This place, for `insert`."""
-        return len(self.lines), self.indent
-
-    def insert(self, position: tuple[int, int], line: str) -> None:
-        at, indent = position
-        self.lines.insert(at, "    " * indent + line)
-
     def block(self, line: str) -> _Block:
         """Adds a line that opens a block; the block lasts as long as the `with`."""
         self.add(line)

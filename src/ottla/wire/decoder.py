@@ -24,7 +24,7 @@ from ottla.wire.codegen import (
     smallest_size,
 )
 from ottla.wire.primitives import MAX_STRING, NUMBER_CODES, READY_LENGTHS, Buffer, MalformedError
-from ottla.wire.runs import RunDecoders, is_regular, no_run
+from ottla.wire.runs import is_regular, run_decoder
 from ottla.wire.schema import FieldSchema, MessageSchema, StructSchema
 
 Decoder = Callable[[Buffer, int, int], tuple[Any, int]]
@@ -58,10 +58,6 @@ class _DecoderCompiler:
         self._after_run: list[str] = []
         # The local that holds a byte which was read before its turn.
         self._byte_ahead: str | None = None
-        # The locals with the lengths of number arrays since the element began: its shape, see runs.py.
-        self._array_lengths: list[str] = []
-        # Where lines that run once, before anything is read, may be put.
-        self._prologue = (0, 0)
         self._source.names.update(classes)
         self._source.names.update(
             _new=object.__new__,
@@ -71,7 +67,6 @@ class _DecoderCompiler:
             _read_uvarint=primitives.read_uvarint,
             _read_tag=primitives.read_tag,
             _read_unknown_tags=primitives.read_unknown_tags,
-            _no_run=no_run,
             _bad_length=primitives.bad_length,
             _bad_presence=primitives.bad_presence,
             _bad_tag_size=primitives.bad_tag_size,
@@ -85,7 +80,6 @@ class _DecoderCompiler:
         with source.block("def decode(buf, pos, end):"):
             with source.block("try:"):
                 self._take_buffer()
-                self._prologue = source.position()
                 self._struct(schema.body, "message")
                 self._flush()
                 source.add("return message, pos")
@@ -239,7 +233,6 @@ class _DecoderCompiler:
         assert isinstance(field.type, str)
         source, code = self._source, NUMBER_CODES[field.type]
         length, ahead = self._byte(), source.fresh("n")
-        self._array_lengths.append(length)
         ready = source.constant(f"_ready_{code}B", primitives.array_and_byte_unpackers(code))
         with source.block(f"if 0 < {length} <= {READY_LENGTHS}:"):
             source.add(f"{target} = items = [*{ready}[{length}](buf, pos)]")
@@ -280,24 +273,17 @@ class _DecoderCompiler:
             source.add(f"{items}.append({item})")
 
     def _regular_elements(self, struct_: StructSchema, items: str, item: str, left: str) -> None:
-        """As many elements as have the shape of the last one that was met; then one by the general way."""
+        """As many elements as are usual ones, see runs.py; then one by the general way."""
         source = self._source
-        decoders = RunDecoders(struct_, self._version, self._classes)
-        run_of = source.constant(source.fresh("_run_of"), decoders.get)
-        run = source.fresh("run")
-        # Topics mostly share the shape of their partitions too: it outlives the list.
-        source.insert(self._prologue, f"{run} = _no_run")
+        run = source.constant(source.fresh("_run"), run_decoder(struct_, self._version, self._classes))
         with source.block(f"while {left}:"):
             source.add(f"done, pos = {run}(buf, pos, end, {items}, {left})")
             source.add(f"{left} -= done")
             with source.block(f"if {left}:"):
-                self._array_lengths.clear()
                 self._struct(struct_, item)
                 self._flush()
                 source.add(f"{items}.append({item})")
                 source.add(f"{left} -= 1")
-                shape = "".join(f"{length}, " for length in self._array_lengths)
-                source.add(f"{run} = {run_of}(({shape}))")
 
     def _inner_struct(self, field: FieldSchema, struct_: StructSchema, target: str) -> None:
         inner = self._source.fresh("inner")
