@@ -142,3 +142,41 @@ def test_a_map_is_taken_as_headers() -> None:
     rows = [Row(b"a", None, (("h", b"1"), ("n", None))), Row(b"b"), Row(b"c")]
     (expected,) = expected_batches(rows, partitions=1, batch_size=1000)
     assert bytes(batch) == expected.data
+
+
+def test_rows_know_whether_all_of_them_name_their_partitions() -> None:
+    values = pa.array([b"a", b"b", b"c"])
+    named, some = pa.array([0, 1, 0], pa.int32()), pa.array([0, None, 0], pa.int32())
+    assert Rows({"value": values, "partition": named}).name_partitions
+    assert Rows({"value": values, "partition": named.cast(pa.int64())}).name_partitions
+    assert not Rows({"value": values, "partition": some}).name_partitions
+    assert not Rows({"value": values}).name_partitions
+    chunks = pa.chunked_array([named, some])
+    assert not Rows({"value": pa.chunked_array([values, values]), "partition": chunks}).name_partitions
+
+
+@pytest.mark.parametrize("keys", [False, True])
+@pytest.mark.parametrize("partitions", [None, pa.int8(), pa.int32(), pa.int64()])
+def test_columns_that_cannot_have_nulls_become_the_same_batches_as_those_that_could(
+    keys: bool, partitions: pa.DataType | None
+) -> None:
+    """The usual columns have loops of their own; a validity buffer, even if nothing is null, is unusual."""
+    count = 500
+    columns = {"value": pa.array([b"v" * (number % 40) for number in range(count)])}
+    if keys:
+        columns["key"] = pa.array([b"k%d" % (number % 9) for number in range(count)])
+    if partitions is not None:
+        columns["partition"] = pa.array([number % PARTITIONS for number in range(count)], partitions)
+    nullable = {
+        name: pa.concat_arrays([pa.nulls(1, column.type), column])[1:] for name, column in columns.items()
+    }
+    usual, general = Rows(columns), Rows(nullable)
+    cut: dict[str, Any] = {"partitions": PARTITIONS, "unkeyed_partition": 1}
+    assert usual.slices(most_bytes=2000, **cut) == general.slices(most_bytes=2000, **cut)
+    for first, part in ((0, count), (3, 333)):
+        batches, expected = (
+            encode_columns(rows, batch_size=1000, now=NOW, first=first, count=part, **cut)
+            for rows in (usual, general)
+        )
+        assert [bytes(batch) for batch in batches] == [bytes(batch) for batch in expected]
+        assert [batch.partition for batch in batches] == [batch.partition for batch in expected]

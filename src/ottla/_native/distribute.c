@@ -350,6 +350,14 @@ enum plan_error measure_rows(struct slicing *slicing, const struct segment *segm
     return error;
 }
 
+int all_name_partitions(const struct segment *segments, int32_t segment_count)
+{
+    for (int32_t i = 0; i < segment_count; i++)
+        if (segments[i].partition.layout == LAYOUT_NULLS || segments[i].partition.validity != NULL)
+            return 0;
+    return 1;
+}
+
 int32_t select_rows(struct segment *selected, const struct segment *segments, int64_t first, int64_t count)
 {
     int32_t used = 0;

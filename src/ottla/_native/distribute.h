@@ -78,6 +78,9 @@ struct slicing {
 enum plan_error measure_rows(struct slicing *slicing, const struct segment *segments, int32_t segment_count,
                              const struct plan_options *options);
 
+/* Whether every row names its partition; 0 also where a column could have nulls and has none. */
+int all_name_partitions(const struct segment *segments, int32_t segment_count);
+
 /* The rows from `first` on; `selected` has room for as many segments as there are. How many it has become. */
 int32_t select_rows(struct segment *selected, const struct segment *segments, int64_t first, int64_t count);
 

@@ -119,6 +119,7 @@ cdef extern from "distribute.h" nogil:
         int64_t row
         int64_t number
     plan_error measure_rows(slicing_t *, const segment_t *, int32_t count, const plan_options *)
+    bint all_name_partitions(const segment_t *, int32_t count)
     int32_t select_rows(segment_t *selected, const segment_t *, int64_t first, int64_t count)
     plan_error plan_rows(plan_t *, const segment_t *, int32_t count, const plan_options *)
     void write_rows(plan_t *, const segment_t *, int32_t count, int64_t now)
@@ -208,6 +209,11 @@ cdef class Rows:
 
     def __len__(self):
         return self.segments.rows
+
+    @property
+    def name_partitions(self):
+        """Whether every row names its partition, as far as the layout shows: none is to be chosen for them then."""
+        return all_name_partitions(self.segments.segments, self.segments.count)
 
     def slices(
         self, *, partitions, most_bytes, most_rows=None, buffer=INT64_MAX, unkeyed_partition=None, ignore_keys=False,

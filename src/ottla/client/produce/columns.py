@@ -287,7 +287,7 @@ class ColumnsProducer:
             partitions=topic.load.partitions,
             batch_size=self._settings.max_batch_bytes,
             now=int(self._clock.time() * 1000) if timestamp is None else timestamp,
-            unkeyed_partition=self._unkeyed(topic, size) if partition is None else partition,
+            unkeyed_partition=self._unkeyed(topic, rows, size) if partition is None else partition,
             ignore_keys=partition is not None or self._mode is not ColumnsMode.BY_KEY,
             max_record_size=self._settings.max_request_size,
             topic=topic.name,
@@ -309,9 +309,9 @@ class ColumnsProducer:
             recbuf.append(batch)
             self._wakeups.consider(recbuf)
 
-    def _unkeyed(self, topic: TopicProducer, size: int) -> int | None:
+    def _unkeyed(self, topic: TopicProducer, rows: Rows, size: int) -> int | None:
         """The partition of rows without one: one choice, made like that of a record that opens a batch."""
-        if self._mode in (ColumnsMode.NAMED, ColumnsMode.IN_TURN):
+        if self._mode in (ColumnsMode.NAMED, ColumnsMode.IN_TURN) or rows.name_partitions:
             return None
         chosen = topic.partitioner.choose(None, None, size, topic.load)
         if topic.partitioner.on_new_batch(chosen):
