@@ -269,8 +269,12 @@ def raise_it(error):
     raise error
 
 
-cdef Outcome place_of(Outcome outcome, int32_t *index):
+cdef inline Outcome place_of(Outcome outcome, int32_t *index):
     """The outcome that a record has by now, and its index there."""
+    return moved_place(outcome, index) if atomic_load(&outcome.moved) else outcome
+
+
+cdef Outcome moved_place(Outcome outcome, int32_t *index):
     cdef Delivery bound
     while atomic_load(&outcome.moved):
         if outcome.bound is not None:
