@@ -19,7 +19,7 @@ from libc.stdint cimport INT32_MAX, uint8_t
 from libc.string cimport memcpy
 
 from ottla._native.outgoing cimport bytes_t
-from ottla._native.record_buffer cimport OPENS, check_size, record_size, timestamp_of
+from ottla._native.record_buffer cimport OPENS, check_size, native_milliseconds, record_size, timestamp_of
 from ottla._native.sticky cimport Murmur2Choice, StickyChoice, murmur2_choice
 
 from _thread import RLock

@@ -16,6 +16,16 @@ cdef class Budget:
     cdef void refund_records(self, int64_t count) noexcept
 
 
+cdef extern from "locks.h" nogil:
+    bint add_within(int64_t *number, int64_t what, int64_t most)
+    void add_to(int64_t *number, int64_t what)
+
+
+# One record, at every append: written where it is charged.
+cdef inline bint charge_record(Budget budget) noexcept:
+    return add_within(&budget.used_records, 1, budget.most_records)
+
+
 cdef class Waiting:
     cdef object wait
     cdef object unlinger

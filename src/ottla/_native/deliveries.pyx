@@ -22,10 +22,6 @@ cdef extern from *:
     int64_t atomic_load64 "atomic_load" (int64_t *number) nogil
     void atomic_store(int *number, int what) nogil
 
-cdef extern from "locks.h" nogil:
-    bint add_within(int64_t *number, int64_t what, int64_t most)
-    void add_to(int64_t *number, int64_t what)
-
 cdef extern from *:
     """
     #define NONE_YET INT64_MIN

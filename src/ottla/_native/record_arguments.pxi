@@ -148,7 +148,10 @@ cdef inline int take_arguments(
     take_argument(&taken.value, value, "value")
     taken.one.key = taken.key.bytes
     taken.one.value = taken.value.bytes
-    taken.one.timestamp = timestamp_of(settings, timestamp)
+    if timestamp is None and settings.clock is None:
+        taken.one.timestamp = native_milliseconds()
+    else:
+        taken.one.timestamp = timestamp_of(settings, timestamp)
     if headers is None:
         taken.one.headers.data = &no_headers
         taken.one.headers.length = 1

@@ -1,11 +1,16 @@
 # What the modules that place records cimport: a record as bytes, and the buffer of a partition.
 
 from cpython.object cimport PyObject
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
+from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 
 from ottla._native.deliveries cimport Budget, Delivery, Waiting
 from ottla._native.memory cimport Memory
 from ottla._native.outgoing cimport EncodedBatch, bytes_t
+
+cdef extern from "batch.h" nogil:
+    enum:
+        BATCH_OVERHEAD
 
 cdef extern from "locks.h" nogil:
     ctypedef struct brief_lock:
@@ -95,10 +100,31 @@ cdef size_t record_size(const record *one) noexcept nogil
 cdef size_t size_alone(const record *one) noexcept nogil
 
 cdef int check_open(Settings settings) except -1
-cdef int check_size(Settings settings, const record *one) except -1
+cdef int check_exact_size(Settings settings, const record *one) except -1
 cdef int64_t timestamp_of(Settings settings, object timestamp) except? -1
 cdef double monotonic_now(Settings settings) except? -1
 cdef object bytes_full(Budget budget, size_t needed, object where)
 cdef object records_full(Budget budget, object where)
 cdef object too_large(object where, int64_t size, int64_t most)
 cdef object never_fits(object where, int64_t size, Budget budget)
+
+
+# The steps of every append that are short enough to be written where they are taken.
+
+cdef enum:
+    # What a batch has beside the key, value and headers of its one record, at the most: its header and six numbers.
+    MOST_OVERHEAD = BATCH_OVERHEAD + 6 * 10
+
+
+cdef inline int check_size(Settings settings, const record *one) except -1:
+    # The exact size only where it may matter.
+    if one.key.length + one.value.length + one.headers.length + MOST_OVERHEAD > settings.max_record_size:
+        check_exact_size(settings, one)
+    return 0
+
+
+cdef inline int64_t native_milliseconds() noexcept nogil:
+    cdef timespec now
+    clock_gettime(CLOCK_REALTIME, &now)
+    # Unsigned: what is never negative is divided without a look at its sign.
+    return <int64_t> now.tv_sec * 1000 + <int64_t> (<uint32_t> now.tv_nsec // 1000000)

@@ -19,11 +19,11 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SI
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
-from libc.stdint cimport INT64_MAX, uint8_t, uint32_t
+from libc.stdint cimport INT64_MAX, uint8_t
 from libc.string cimport memcpy
-from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, clock_gettime, timespec
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
-from ottla._native.deliveries cimport Budget, Outcome, new_delivery
+from ottla._native.deliveries cimport Budget, Outcome, charge_record, new_delivery
 from ottla._native.memory cimport Memory, take
 from ottla._native.outgoing cimport EncodedBatch, new_batch, open_batch
 
@@ -51,8 +51,6 @@ cdef extern from "writer.h" nogil:
 cdef enum:
     # The first block of a batch; it grows as it fills, so that thousands of idle partitions take little memory.
     SMALLEST_BLOCK = 4096
-    # What a batch has beside the key, value and headers of its one record, at the most: its header and six numbers.
-    MOST_OVERHEAD = BATCH_OVERHEAD + 6 * 10
 
 
 class BufferFull(BufferError):
@@ -96,12 +94,8 @@ cdef int check_open(Settings settings) except -1:
     return 0
 
 
-cdef int check_size(Settings settings, const record *one) except -1:
-    # The exact size only where it may matter.
-    if (
-        one.key.length + one.value.length + one.headers.length + MOST_OVERHEAD > settings.max_record_size
-        and <int64_t> size_alone(one) > settings.max_record_size
-    ):
+cdef int check_exact_size(Settings settings, const record *one) except -1:
+    if <int64_t> size_alone(one) > settings.max_record_size:
         raise too_large("the record", size_alone(one), settings.max_record_size)
     return 0
 
@@ -138,9 +132,7 @@ cdef object records_full(Budget budget, where):
 cdef int64_t timestamp_of(Settings settings, object timestamp) except? -1:
     cdef int64_t given
     if timestamp is None:
-        if settings.clock is None:
-            return native_milliseconds()
-        return settings.clock()
+        return native_milliseconds() if settings.clock is None else settings.clock()
     if not isinstance(timestamp, int):
         raise TypeError(f"timestamp must be an int (milliseconds) or None, not {type(timestamp).__name__}")
     try:
@@ -162,13 +154,6 @@ cdef size_t block_size(size_t wanted, size_t most) noexcept nogil:
     while size < wanted:
         size *= 2
     return max(wanted, min(size, most))
-
-
-cdef int64_t native_milliseconds() noexcept nogil:
-    cdef timespec now
-    clock_gettime(CLOCK_REALTIME, &now)
-    # Unsigned: what is never negative is divided without a look at its sign.
-    return <int64_t> now.tv_sec * 1000 + <int64_t> (<uint32_t> now.tv_nsec // 1000000)
 
 
 cdef double native_monotonic() noexcept nogil:
@@ -294,7 +279,7 @@ cdef class RecordBuffer:
             done.needed = batch.end + size
             done.had = batch.capacity
             return NO_ROOM
-        if not how & MOVED and not self.settings.budget.charge_records(1):
+        if not how & MOVED and not charge_record(self.settings.budget):
             return NO_RECORDS
         if batch.count == 0:
             self.buffered_bytes += BATCH_OVERHEAD

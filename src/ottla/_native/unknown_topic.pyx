@@ -23,8 +23,8 @@ from ottla._native.appender cimport TopicAppender
 from ottla._native.deliveries cimport Budget, Callbacks, Delivery, Outcome, failed_delivery, new_delivery, new_outcome
 from ottla._native.outgoing cimport bytes_t
 from ottla._native.record_buffer cimport (
-    MOVED, Settings, bytes_full, check_open, check_size, monotonic_now, never_fits, record, records_full, size_alone,
-    timestamp_of,
+    MOVED, Settings, bytes_full, check_open, check_size, monotonic_now, native_milliseconds, never_fits, record,
+    records_full, size_alone, timestamp_of,
 )
 
 from _thread import RLock
