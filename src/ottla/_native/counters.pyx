@@ -64,7 +64,7 @@ cdef class RequestCounts:
 
 
 cdef class Counters:
-    """The hooks of a client that come with every request and every batch that is acknowledged."""
+    """The hooks of a client that come with every request, and with what it has produced or fetched."""
 
     cdef readonly dict requests
     """By the key of their API."""
@@ -73,6 +73,8 @@ cdef class Counters:
     cdef readonly int64_t retried_records
     cdef readonly int64_t bytes_sent
     cdef readonly int64_t bytes_raw
+    cdef readonly int64_t consumed_records
+    cdef readonly int64_t consumed_bytes
     cdef readonly Histogram batch_sizes
     cdef readonly Histogram queue_times
 
@@ -120,6 +122,10 @@ cdef class Counters:
         written_at = batch.written_at
         if written_at is not None:
             self.queue_times.record(<double> written_at - <double> batch.opened_at)
+
+    def on_fetch_read(self, fetched):
+        self.consumed_records += <int64_t> fetched.records
+        self.consumed_bytes += <int64_t> fetched.bytes
 
     cpdef count_retries(self, int64_t records, int64_t attempts):
         if attempts > 1:

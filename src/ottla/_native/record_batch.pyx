@@ -1,7 +1,7 @@
 # cython: language_level=3, freethreading_compatible=True
-"""A batch of magic 2 as a broker handles it: its header, read once, and the leader's look at an ordinary one.
+"""A batch of magic 2: its header, read once, and a leader's look at an ordinary one.
 
-The broker makes one `Batch` of each batch that a producer sends, and hands it from the handler to the log, its segment
+A broker makes one `Batch` of each batch that a producer sends, and hands it from the handler to the log, its segment
 and its producers. `accept` is all that a leader does with an ordinary batch, in one call: it checks header, checksum
 and records, and writes offsets, leader epoch and timestamps. It says yes, or changes nothing; why not, and whatever is
 not ordinary, is in broker/log/validation.py and rewrite.py, with the errors of Kafka.

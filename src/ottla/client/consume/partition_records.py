@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ottla import hooks
+from ottla._native.record_batch import whole_batch
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import CorruptBatchError, DecodeError
 from ottla.wire.batch_header import (
@@ -47,7 +48,12 @@ class BatchHeaders(NamedTuple):
 
 def walk_headers(data: Buffer, stop: int | None = None) -> BatchHeaders:
     """From header to header; a batch that is cut off at the end does not count, nor do those from `stop` on."""
-    position, size = 0, len(data)
+    size = len(data)
+    only = whole_batch(data)
+    if only is not None and (stop is None or only.base_offset < stop):
+        # As it is for a reader that keeps up.
+        return BatchHeaders(only.next_offset, only.leader_epoch, only.record_count, size)
+    position = 0
     next_offset, epoch, records = -1, -1, 0
     while size - position >= SMALLEST_MESSAGE:
         base, length = unpack_prefix(data, position)

@@ -19,7 +19,7 @@ from ottla._native.counters import Counters, Histogram, RequestCounts
 from ottla.client.metrics.histogram import Distribution, distribution, merged
 from ottla.client.metrics.snapshot import Labels, Metric, MetricsSnapshot
 from ottla.client.topic_partition import TopicPartition
-from ottla.hooks import ClusterState, FetchedPartition, Hook, ProducedBatch
+from ottla.hooks import ClusterState, Hook, ProducedBatch
 from ottla.runtime import Clock
 from ottla.wire import api_for_key
 
@@ -41,7 +41,7 @@ class Metrics(Counters, Hook):
         self._throttle: dict[int, Histogram] = {}
         self._metadata = _Metadata()
         self._failed = 0
-        self._consumed = _Consumed()
+        self._resets = 0
         self._buffer: _Buffer | None = None
         self._lags: dict[Lag, None] = {}
 
@@ -90,12 +90,8 @@ class Metrics(Counters, Hook):
         self._failed += batch.records
         self.count_retries(batch.records, batch.attempts)
 
-    def on_fetch_read(self, fetched: FetchedPartition) -> None:
-        self._consumed.records += fetched.records
-        self._consumed.bytes += fetched.bytes
-
     def on_position_reset(self, topic: str, partition: int, old: int, new: int, reason: str) -> None:
-        self._consumed.resets += 1
+        self._resets += 1
 
     # What it amounts to
 
@@ -144,7 +140,9 @@ class Metrics(Counters, Hook):
             return
         yield _metric("consumer.fetch.manager.fetch.total", fetches.responses)
         yield _metric("consumer.fetch.manager.fetch.latency", _all_latencies(fetches))
-        yield from self._consumed.metrics()
+        yield _metric("consumer.fetch.manager.records.consumed.total", self.consumed_records)
+        yield _metric("consumer.fetch.manager.bytes.consumed.total", self.consumed_bytes)
+        yield _metric("ottla.consumer.reset.total", self._resets)
         yield from _by_node("consumer.node.request.latency", fetches.latency)
         lags = {tp: behind for lag in self._lags.copy() for tp, behind in lag().items()}
         for (topic, partition), behind in lags.items():
@@ -195,18 +193,6 @@ class _Buffer:
         yield _metric("producer.buffer.available.bytes", max(self.total - size, 0))
         yield _metric("ottla.producer.buffered.records", self.records())
         yield _metric("ottla.producer.buffered.bytes", size)
-
-
-@dataclass(slots=True)
-class _Consumed:
-    records: int = 0
-    bytes: int = 0
-    resets: int = 0
-
-    def metrics(self) -> Iterator[Metric]:
-        yield _metric("consumer.fetch.manager.records.consumed.total", self.records)
-        yield _metric("consumer.fetch.manager.bytes.consumed.total", self.bytes)
-        yield _metric("ottla.consumer.reset.total", self.resets)
 
 
 def _all_latencies(counts: RequestCounts) -> Distribution:
