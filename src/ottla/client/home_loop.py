@@ -24,6 +24,8 @@ class CallingThreads:
     """Has a function called on the loop, soon."""
     later: Callable[[Callable[[], object]], None]
     """The same, when the loop is run the next time."""
+    hurry: Callable[[], None]
+    """On the loop: it is to be run soon also if no thread calls."""
     wait: Callable[[Any, float | None], None]
     """Blocks until a receipt is done, or so many seconds have passed."""
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, cast
 
 from ottla.errors import ClientClosedError
-from tests.client.blocking.driver_world import Receipt, Scenario, Search, World, explore
+from tests.client.blocking.driver_world import SOURCE, Receipt, Scenario, Search, World, explore
 
 
 async def value(world: World, result: str, rounds: int = 1) -> str:
@@ -312,12 +312,32 @@ def a_reader_and_a_closer(world: World) -> None:
     assert len(world.events) == 1, "what was left for later was never called"
 
 
+def two_producers(world: World) -> None:
+    """What one cannot do itself the other does, or the background thread at once: it does not wait for its time."""
+    driver = world.new_driver()
+    other = world.thread(partial(driver.post, lambda: world.events.append("other")), "other")
+    driver.post(lambda: world.events.append("main"))
+    other.join()
+    world.rest_of_threads()
+    assert sorted(world.events) == ["main", "other"], f"{world.events} at once"
+    driver.close()
+
+
 class Case(NamedTuple):
     """A scenario, and the preemptions that the tests have time for."""
 
     scenario: Scenario
     preemptions: float = math.inf
     ctrl_c: bool = False
+    patience_ends: bool = True
+
+    def search(self, source: str = SOURCE, *, is_bounded: bool = True) -> Search:
+        return Search(
+            source,
+            ctrl_c=self.ctrl_c,
+            preemptions=self.preemptions if is_bounded else math.inf,
+            patience_ends=self.patience_ends,
+        )
 
 
 SCENARIOS: Final = {
@@ -330,6 +350,7 @@ SCENARIOS: Final = {
     "callback ends the program": Case(a_callback_ends_the_program),
     "two callers": Case(two_callers, 2),
     "caller and reader": Case(a_caller_and_a_reader, 1),
+    "two producers": Case(two_producers, patience_ends=False),
     "reader and producer": Case(a_reader_and_a_producer, 1),
     "produce and its result": Case(a_produce_and_its_result, 2),
     "receipt": Case(a_receipt, 2),
@@ -365,5 +386,5 @@ def nothing() -> None:
 if __name__ == "__main__":
     for name, case in SCENARIOS.items():
         begin = time.monotonic()
-        runs = explore(case.scenario, Search(ctrl_c=case.ctrl_c))
+        runs = explore(case.scenario, case.search(is_bounded=False))
         print(f"{name}: {runs} runs, {time.monotonic() - begin:.1f} s", flush=True)

@@ -165,6 +165,8 @@ class Condition:
         assert self.lock.owner is me
         self.notified[me] = False
         self.lock.owner = None
+        if not world.has_patience_ends:
+            timeout = None
         kind = "for good" if timeout is None else "for a while"
         world.wait(
             f"waits {kind}", lambda: self.lock.owner is None and (timeout is not None or self.notified[me])
@@ -319,6 +321,7 @@ class World:
         self._seen = search.seen
         self._preemptions_left = search.preemptions
         self._has_ctrl_c = search.ctrl_c
+        self.has_patience_ends = search.patience_ends
         self._may_interrupt = False
         self._handler: Any = signal.default_int_handler
         self._ended = threading.Event()
@@ -356,6 +359,14 @@ class World:
         """Until no other thread can go on: what the driver was given must have been done by itself."""
         me = self.current
         self.wait("rests", lambda: not any(each.can_go_on() for each in self._alive() if each is not me))
+
+    def rest_of_threads(self) -> None:
+        """As `rest`, where the background thread need not have come to run the loop."""
+        me = self.current
+        self.wait(
+            "waits for the others",
+            lambda: not any(each.can_go_on() for each in self._alive() if each is not me),
+        )
 
     # Steps
 
@@ -552,6 +563,7 @@ def _never() -> bool:
 # Fields that more than one thread touches; the lock that guards them is that of the condition.
 _FIELDS: Final = (
     "_waiting_calls",
+    "_posts",
     "_calls",
     "_background_runs",
     "_background_sleeps",
@@ -612,6 +624,8 @@ class Search:
     ctrl_c: bool = False
     """Whether the first thread is interrupted, once, at each of the steps where it may be."""
     preemptions: float = math.inf
+    patience_ends: bool = True
+    """Whether a wait with a timeout may end by that. If not, what happens does not have to wait for it."""
     seen: dict[int, float] | None = field(default_factory=dict)
     """The states, with how many preemptions were left there; None to go through all runs, known states or not."""
 

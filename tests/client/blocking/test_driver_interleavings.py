@@ -13,7 +13,7 @@ from tests.client.blocking.driver_world import SOURCE, ScheduleError, Search, ex
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_whatever_the_order_of_steps_everybody_is_served(name: str) -> None:
     case = SCENARIOS[name]
-    explore(case.scenario, Search(preemptions=case.preemptions, ctrl_c=case.ctrl_c))
+    explore(case.scenario, case.search())
 
 
 # Each: what is in the driver, what is planted in its place, where it shows, and how.
@@ -67,6 +67,24 @@ PLANTED: dict[str, tuple[str, str, str, str]] = {
         "",
         "two waits",
         "nobody can go on",
+    ),
+    "a post is handed over and not looked after": (
+        "                if not self._loop_lock.acquire(blocking=False):\n                    return\n",
+        "                return\n",
+        "two producers",
+        "at once",
+    ),
+    "who leaves does not see what was handed over": (
+        " or self._waiting_calls or self._posts:\n            with",
+        " or self._waiting_calls:\n            with",
+        "two producers",
+        "at once",
+    ),
+    "the background thread does not see what was handed over": (
+        "if not (self._waiting_calls or self._posts):",
+        "if not self._waiting_calls:",
+        "two producers",
+        "at once",
     ),
     "the successor does not look again": (
         "while self._has_successor:\n                self._state.wait()",
@@ -130,7 +148,7 @@ def test_a_planted_bug_is_found_and_its_schedule_repeats_it(name: str) -> None:
     original, planted, where, told = PLANTED[name]
     assert SOURCE.count(original) == 1
     case = SCENARIOS[where]
-    search = Search(SOURCE.replace(original, planted), preemptions=case.preemptions, ctrl_c=case.ctrl_c)
+    search = case.search(SOURCE.replace(original, planted))
     with pytest.raises(ScheduleError, match=told) as found:
         explore(case.scenario, search)
     with pytest.raises(ScheduleError) as again:

@@ -46,7 +46,7 @@ def test_every_record_of_every_thread_arrives_once_and_in_order() -> None:
             loop.call_soon_threadsafe(function)  # type: ignore[arg-type]
 
         calling = CallingThreads(
-            wake, wake, lambda receipt, timeout: pytest.fail("a receipt is not waited for")
+            wake, wake, lambda: None, lambda receipt, timeout: pytest.fail("a receipt is not waited for")
         )
         async with world.cluster(1, topics={"orders": 3}) as cluster:
             async with producing(

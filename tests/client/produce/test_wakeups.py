@@ -101,7 +101,7 @@ class Leader:
         sinks: Any = {1: self}
         known = {recbuf.buffer: recbuf for recbuf in self.recbufs}
         self.wakeups = Wakeups(
-            clock, LINGER, self.dirty, known, sinks, self.completions, self.calls.append, drains_at_once=False
+            clock, LINGER, self.dirty, known, sinks, self.completions, self.calls.append, hurry=None
         )
 
     def add(self, recbuf: RecBuf) -> None:

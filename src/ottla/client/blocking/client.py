@@ -78,7 +78,9 @@ class Client:
         )
         self.config = self._client.config
         self._driver = Driver("ottla-client")
-        self._client._threads = CallingThreads(self._driver.post, self._driver.later, self._wait)
+        self._client._threads = CallingThreads(
+            self._driver.post, self._driver.later, self._driver.hurry, self._wait
+        )
         on_fork(self)
         try:
             self._producer, self.admin = self._driver.call(self._start())

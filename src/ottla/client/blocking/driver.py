@@ -21,10 +21,10 @@ import asyncio
 import logging
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
-from functools import partial
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
@@ -47,6 +47,7 @@ _logger = logging.getLogger("ottla.client")
 GRACE: Final = 0.003
 """Long enough that a thread that produces a thousand records a second one by one keeps the loop to itself, short
 enough that an acknowledgement which no thread waits for is not late."""
+_SHORT_GRACE: Final = GRACE / 3
 _BUSY_GRACE: Final = 4 * GRACE
 """While calls come one after the other, waking up to see that costs the background thread a tenth of what they do."""
 
@@ -73,9 +74,12 @@ class Driver:
         self._state = threading.Condition(threading.Lock())
         # Calls that wait for a result while another thread runs the loop.
         self._waiting_calls = 0
+        # What threads have handed over to the one that runs the loop, and that has not begun.
+        self._posts: deque[Callable[[], object]] = deque()
         # Calls so far: the background thread sees by it that none came meanwhile. Who holds the loop lock counts.
         self._calls = 0
         self._grace = GRACE
+        self._hurries = False
         self._background_runs = False
         self._background_sleeps = False
         # A calling thread waits for the background thread to leave, and takes the loop lock over from it.
@@ -143,10 +147,18 @@ class Driver:
         A thread that can runs the loop for that: the function, then one iteration unless that returns False.
         """
         with _CtrlC(self._main_thread):
-            if asyncio._get_running_loop() is not None or not self._loop_lock.acquire(blocking=False):
+            if asyncio._get_running_loop() is not None:
                 self.check()
-                self._call_soon(partial(self._serve, function))
+                self._hand_over(function)
                 return
+            if not self._loop_lock.acquire(blocking=False):
+                self.check()
+                self._hand_over(function)
+                # The thread that had the lock may be past its last iteration, and have released it by now. If not,
+                # it sees behind that what was handed over.
+                if not self._loop_lock.acquire(blocking=False):
+                    return
+                function = _nothing
             try:
                 if self.is_over:
                     self.check()
@@ -185,9 +197,20 @@ class Driver:
             with suppress(RuntimeError):
                 self.loop.call_soon_threadsafe(function)
 
-    def _serve(self, function: Callable[[], object]) -> None:
-        """For a thread that could not run the loop. If the background does, it leaves: next time the thread can."""
-        function()
+    def hurry(self) -> None:
+        """On the loop: a response is due that the next call may not come for, as it has nothing to send before it."""
+        self._hurries = True
+
+    def _hand_over(self, function: Callable[[], object]) -> None:
+        """For a thread that cannot run the loop."""
+        self._posts.append(function)
+        self._call_soon(self._serve)
+
+    def _serve(self) -> None:
+        """For threads that could not run the loop. If the background does, it leaves: next time they can."""
+        while self._posts:
+            function = self._posts.popleft()
+            function()
         if self._background_runs:
             self.loop.call_soon(self.loop.stop)
 
@@ -249,8 +272,10 @@ class Driver:
         self._loop_lock.release()
         # Not after each call: while one follows the other, the background thread need not wake up. It says that it
         # sleeps before it finds the lock taken, so that this thread, which had it, sees that here.
-        if self._background_sleeps or self._waiting_calls:
+        if self._background_sleeps or self._waiting_calls or self._posts or self._hurries:
             with self._state:
+                if self._hurries:
+                    self._hurries, self._grace = False, _SHORT_GRACE
                 # Once: the next thread to release the lock may be quicker than the one that is being woken.
                 self._background_sleeps = False
                 self._state.notify_all()
@@ -299,13 +324,13 @@ class Driver:
             return False
 
     def _is_quiet(self) -> bool:
-        """Waits for GRACE; whether no thread has called meanwhile. At once if a call waits for the loop to be run."""
+        """Waits for GRACE; whether no thread has called meanwhile. At once if the loop has to be run for a thread."""
         calls = self._calls
-        if not self._waiting_calls:
+        if not (self._waiting_calls or self._posts):
             self._state.wait(self._grace)
         came = self._calls - calls
         self._grace = min(2 * self._grace, _BUSY_GRACE) if came > 1 else GRACE
-        return not self.is_over and (came == 0 or self._waiting_calls > 0)
+        return not self.is_over and (came == 0 or self._waiting_calls > 0 or len(self._posts) > 0)
 
     # Running it
 
@@ -496,6 +521,10 @@ class _Wait:
         if not self.is_over:
             self.is_over = True
             self._loop.stop()
+
+
+def _nothing() -> None:
+    """What there is to do is in the loop."""
 
 
 def _in_a_loop() -> bool:

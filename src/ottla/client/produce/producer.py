@@ -89,7 +89,7 @@ class Producer:
             self._sinks,
             self._completions,
             self._call,
-            drains_at_once=threads is not None,
+            hurry=None if threads is None else threads.hurry,
         )
         self.notify = self._wakeups.notify
         self._sink_context = SinkContext(

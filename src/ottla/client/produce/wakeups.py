@@ -88,13 +88,13 @@ class Wakeups:
         sinks: Mapping[int, Sink],
         completions: Completions,
         call: Callable[[Callable[[], object]], object],
-        *,
-        drains_at_once: bool,
+        hurry: Callable[[], None] | None = None,
     ) -> None:
         """`call(function)` has a function called on the loop, from any thread.
 
-        `drains_at_once`: what is ready is sent where it is noticed. Else in the next iteration of the loop, together
-        with what a coroutine appends until then.
+        With `hurry`, threads run the loop when they call: what is ready is sent where it is noticed, and where that
+        has to wait for a response, `hurry()` has the loop run soon also if none calls. Without it, what is ready goes
+        out in the next iteration of the loop, together with what a coroutine appends until then.
         """
         self.slack = linger / 2
         """How much less than it should a batch may have lingered that goes with others."""
@@ -104,7 +104,8 @@ class Wakeups:
         self._sinks = sinks
         self._completions = completions
         self._call = call
-        self._looks: Callable[[], object] = self._look_and_drain if drains_at_once else self._look
+        self._hurry = hurry
+        self._looks: Callable[[], object] = self._look if hurry is None else self._look_and_drain
         self._is_called = False
         self._alarms: list[tuple[float, int, RecBuf]] = []
         self._count = 0
@@ -155,6 +156,9 @@ class Wakeups:
         for recbuf in self._take_dirty(now):
             when = recbuf.ready_at()
             if when is None or self._is_closed:
+                if recbuf.in_flight and self._hurry is not None:
+                    # Appends to what waits behind the requests in flight mark nothing dirty any more.
+                    self._hurry()
                 continue
             if when > now:
                 self.remind(recbuf, when)
