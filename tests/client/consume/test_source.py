@@ -26,6 +26,7 @@ from ottla.wire.apis import Api
 from ottla.wire.batches import PlainRecord, encode_batch
 from ottla.wire.frames import decode_request
 from ottla.wire.messages import FetchRequest, FetchResponse
+from ottla.wire.templates import INT32
 from tests.client.worlds import World, in_simulation
 
 ID = Uuid(b"0123456789abcdef")
@@ -405,5 +406,20 @@ def test_a_bug_in_it_is_a_crash_and_no_silence() -> None:
         response = FetchResponse(session_id=7, responses=cast("Any", [None]))
         it.connection.responses[-1].set_result(response)
         assert [name for name, _ in it.crashes] == ["source 1"]
+
+    fetching(body)
+
+
+def test_an_id_with_the_bytes_that_stand_for_a_number_is_fetched_all_the_same() -> None:
+    async def body(it: Fetching) -> None:
+        it.cursors.pop().finish()
+        it.cursors[0].topic_id = Uuid(INT32.to_bytes(4) * 4)
+        topic = FetchResponse.FetchableTopicResponse(
+            topic_id=ID, partitions=[FetchResponse.PartitionData(**data(0))]
+        )
+        it.connection.responses[-1].set_result(FetchResponse(session_id=7, responses=[topic]))
+        it.queue.take_nowait()
+        assert it.connection.sent[-1].topics[0].topic_id == it.cursors[0].topic_id
+        assert not it.crashes
 
     fetching(body)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.client.produce.completions import Completions
+from ottla.client.produce.producer_id import ProducerIdentity
 from ottla.client.produce.recbuf import RecBuf
 from ottla.client.produce.wakeups import DirtyBuffers, Wakeups
 from ottla.hooks import Hooks
@@ -79,7 +80,7 @@ def test_without_lingering_nothing_waits(run: Run) -> None:
 class Leader:
     """Three partitions of one leader, a sink that notes what it gets, and the Wakeups between them."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, linger: float = LINGER) -> None:
         self.clock = clock = world.runtime.clock
         self.ready: list[int] = []
         self.calls: list[Callable[[], object]] = []
@@ -93,7 +94,7 @@ class Leader:
             wake=self.dirty.new.setdefault,
         )
         self.recbufs = [
-            RecBuf(accumulator.buffer("orders", number), linger=LINGER, max_in_flight=5, is_idempotent=True)
+            RecBuf(accumulator.buffer("orders", number), linger=linger, max_in_flight=5, is_idempotent=True)
             for number in range(3)
         ]
         for recbuf in self.recbufs:
@@ -235,3 +236,62 @@ def test_sweeping_goes_on_from_the_first_dirty_buffer_until_nothing_is_left(run:
 def buffers(count: int) -> list[RecordBuffer]:
     accumulator = Accumulator(batch_size=1000, max_bytes=1 << 20)
     return [accumulator.buffer("orders", number) for number in range(count)]
+
+
+class BusyLeader(Leader):
+    """Of a client whose threads run the loop: what is ready is drained where it is noticed."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world, linger=0.0)
+        self.requests: list[int] = []
+        self.hurried = 0
+        sinks: Any = {1: self}
+        known = {recbuf.buffer: recbuf for recbuf in self.recbufs}
+        self.wakeups.close()
+        self.dirty = DirtyBuffers(self.clock, 0.0)
+        self.wakeups = Wakeups(
+            self.clock, 0.0, self.dirty, known, sinks, self.completions, self.calls.append, self.hurry
+        )
+
+    def hurry(self) -> None:
+        self.hurried += 1
+
+    def drain(self, now: float) -> None:
+        for recbuf in self.recbufs:
+            while (batch := recbuf.next_batch(now, 0.0)) is not None:
+                recbuf.send(batch, ProducerIdentity(1, 0), 1, now)
+                self.requests.append(recbuf.partition)
+
+    def append(self, partition: int) -> object:
+        """What the call for a record that was appended returns; "no call" if there was none."""
+        buffer = self.recbufs[partition].buffer
+        buffer.append(None, b"1")
+        self.dirty.new[buffer] = False
+        self.wakeups.notify()
+        return self.calls.pop()() if self.calls else "no call"
+
+
+def test_the_loop_is_needed_behind_what_was_sent_only_if_a_response_may_have_come(run: Run) -> None:
+    async def body(world: World) -> None:
+        leader = BusyLeader(world)
+        assert leader.append(0) is False, "nothing was in flight"
+        assert leader.requests == [0]
+        assert leader.append(1) is True, "the response to the first may be there"
+        assert leader.requests == [0, 1]
+        assert leader.hurried == 0
+        leader.wakeups.close()
+
+    run(body)
+
+
+def test_it_hurries_where_a_record_waits_for_a_response(run: Run) -> None:
+    async def body(world: World) -> None:
+        leader = BusyLeader(world)
+        leader.append(0)
+        # One request at a time until a first success.
+        assert leader.append(0) is True
+        assert leader.requests == [0]
+        assert leader.hurried == 1
+        leader.wakeups.close()
+
+    run(body)

@@ -274,8 +274,6 @@ class Driver:
         # sleeps before it finds the lock taken, so that this thread, which had it, sees that here.
         if self._background_sleeps or self._waiting_calls or self._posts or self._hurries:
             with self._state:
-                if self._hurries:
-                    self._hurries, self._grace = False, _SHORT_GRACE
                 # Once: the next thread to release the lock may be quicker than the one that is being woken.
                 self._background_sleeps = False
                 self._state.notify_all()
@@ -326,8 +324,9 @@ class Driver:
     def _is_quiet(self) -> bool:
         """Waits for GRACE; whether no thread has called meanwhile. At once if the loop has to be run for a thread."""
         calls = self._calls
+        grace, self._hurries = _SHORT_GRACE if self._hurries else self._grace, False
         if not (self._waiting_calls or self._posts):
-            self._state.wait(self._grace)
+            self._state.wait(grace)
         came = self._calls - calls
         self._grace = min(2 * self._grace, _BUSY_GRACE) if came > 1 else GRACE
         return not self.is_over and (came == 0 or self._waiting_calls > 0 or len(self._posts) > 0)

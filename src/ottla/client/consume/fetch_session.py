@@ -119,28 +119,39 @@ class NextFetch:
 
     __slots__ = ("_position", "_session_id", "_template", "api")
 
-    def __init__(self, plan: FetchPlan, version: int, config: ClientConfig, isolation_level: int) -> None:
-        (position,) = plan.changed
+    def __init__(self, plan: FetchPlan, template: NumbersTemplate) -> None:
         self._session_id = plan.session_id
-        self._position = position
+        self._position = plan.changed[0]
+        self._template = template
+        self.api = template.api
+
+    @classmethod
+    def of(
+        cls, plan: FetchPlan, version: int, config: ClientConfig, isolation_level: int
+    ) -> NextFetch | None:
+        """For a plan that requests one partition, and changes nothing else in its session; None for any other."""
+        if len(plan.changed) != 1 or plan.epoch <= FULL_EPOCH or plan.forgotten:
+            return None
+        (position,) = plan.changed
         stand_in = FetchPlan(plan.session_id, INT32, [position._replace(offset=INT64)], [])
         request = fetch_request(stand_in, config, isolation_level)
-        self._template = NumbersTemplate(request, version, config.client_id)
-        self.api = self._template.api
-
-    @staticmethod
-    def is_one(plan: FetchPlan) -> bool:
-        """Whether a plan asks for one partition, and changes nothing else in its session."""
-        return len(plan.changed) == 1 and plan.epoch > FULL_EPOCH and not plan.forgotten
+        try:
+            return cls(plan, NumbersTemplate(request, version, config.client_id))
+        except ValueError:
+            # One in a hundred million: an id has the bytes that stand for a number.
+            return None
 
     def fits(self, plan: FetchPlan, version: int) -> bool:
         """Whether this is the request for the plan."""
+        if len(plan.changed) != 1 or plan.forgotten:
+            return False
         mine, its = self._position, plan.changed[0]
         return (
-            mine[:3] == its[:3]
-            and mine[4:] == its[4:]
-            and plan.session_id == self._session_id
+            plan.session_id == self._session_id
+            and plan.epoch > FULL_EPOCH
             and version == self._template.version
+            and mine[:3] == its[:3]
+            and mine[4:] == its[4:]
         )
 
     def encode_for(self, plan: FetchPlan) -> Callable[[int], bytes]:

@@ -214,12 +214,12 @@ class Source:
             topic = cursor.topic_id if uses_ids else cursor.topic
             self._flights[topic, cursor.partition] = cursor, cursor.flight
         plan = self._fetch_session.plan(positions, uses_ids=uses_ids)
-        if not NextFetch.is_one(plan):
-            request = fetch_request(plan, self._config, self._isolation_level)
-            return connection.begin(request, version, on_done)
         fetch = self._next_fetch
         if fetch is None or not fetch.fits(plan, version):
-            fetch = self._next_fetch = NextFetch(plan, version, self._config, self._isolation_level)
+            fetch = self._next_fetch = NextFetch.of(plan, version, self._config, self._isolation_level)
+        if fetch is None:
+            request = fetch_request(plan, self._config, self._isolation_level)
+            return connection.begin(request, version, on_done)
         return connection.begin_encoded(fetch.api, version, fetch.encode_for(plan), on_done)
 
     def _on_done(self, pending: PendingRequest) -> None:
