@@ -8,13 +8,14 @@ import pytest
 
 from ottla.wire import Uuid
 from ottla.wire.frames import encode_request, encode_response
-from ottla.wire.messages import FetchRequest, ProduceRequest, ProduceResponse
+from ottla.wire.messages import FetchRequest, FetchResponse, ProduceRequest, ProduceResponse
 from ottla.wire.templates import (
     INT32,
     INT64,
     RECORDS,
     Acknowledged,
     AcknowledgementTemplate,
+    FetchedTemplate,
     NumbersTemplate,
     RecordsTemplate,
 )
@@ -106,3 +107,77 @@ def test_a_place_that_is_not_there_or_twice_is_refused() -> None:
         NumbersTemplate(fetch(INT32, 5), 12, None)
     with pytest.raises(ValueError, match="not exactly once"):
         NumbersTemplate(fetch(INT32, INT32 << 32), 12, None)
+
+
+def fetched(records: bytes, **changed: Any) -> FetchResponse:
+    outside: dict[str, Any] = {"session_id": 0x1234}
+    outside |= {name: changed.pop(name) for name in ("throttle_time_ms", "session_id") if name in changed}
+    fields = {
+        "partition_index": 3,
+        "high_watermark": 9,
+        "last_stable_offset": 8,
+        "log_start_offset": 1,
+        "records": records,
+        **changed,
+    }
+    topic = FetchResponse.FetchableTopicResponse(
+        topic="orders", topic_id=TOPIC_ID, partitions=[FetchResponse.PartitionData(**fields)]
+    )
+    return FetchResponse(responses=[topic], **outside)
+
+
+def fetch_frame(message: FetchResponse, version: int) -> memoryview:
+    return memoryview(bytearray(b"".join(encode_response(message, version, 9))[4:]))
+
+
+@pytest.mark.parametrize("version", range(7, 19))
+@pytest.mark.parametrize("size", [61, 126, 127, 128, 16_383, 16_384, 3_000_000])
+@pytest.mark.parametrize("aborted", [None, []])
+def test_records_that_were_fetched_are_recognized(version: int, size: int, aborted: list[Any] | None) -> None:
+    template = FetchedTemplate(fetch(1, 5), version)
+    records = bytes(number % 251 for number in range(size))
+    found = template.decode(fetch_frame(fetched(records, aborted_transactions=aborted), version))
+    assert found is not None
+    assert (found.high_watermark, found.last_stable_offset, found.log_start_offset) == (9, 8, 1)
+    assert found.records == records
+    usual = FetchResponse.PartitionData()
+    assert (found.error_code, found.diverging_epoch) == (usual.error_code, usual.diverging_epoch)
+    assert found.preferred_read_replica == usual.preferred_read_replica
+
+
+@pytest.mark.parametrize("version", range(7, 19))
+def test_any_other_response_to_a_fetch_is_decoded_as_usual(version: int) -> None:
+    template = FetchedTemplate(fetch(1, 5), version)
+    aborted = FetchResponse.AbortedTransaction(producer_id=1, first_offset=2)
+    others: list[dict[str, Any]] = [
+        {"partition_index": 4},
+        {"aborted_transactions": [aborted]},
+        {"throttle_time_ms": 1},
+        {"session_id": 5},
+        {"error_code": 70},
+        {"records": None},
+    ]
+    if version >= 11:
+        others.append({"preferred_read_replica": 2})
+    if version >= 12:
+        others.append({"diverging_epoch": FetchResponse.EpochEndOffset(epoch=1, end_offset=2)})
+        others.append({"current_leader": FetchResponse.LeaderIdAndEpoch(leader_id=2, leader_epoch=5)})
+    for other in others:
+        assert template.decode(fetch_frame(fetched(**({"records": b"x" * 70} | other)), version)) is None, (
+            other
+        )
+    assert template.decode(fetch_frame(FetchResponse(session_id=0x1234), version)) is None
+
+
+@pytest.mark.parametrize("version", [7, 12, 18])
+def test_of_a_damaged_response_only_numbers_and_records_are_taken(version: int) -> None:
+    template = FetchedTemplate(fetch(1, 5), version)
+    whole = fetch_frame(fetched(b"x" * 70), version)
+    for end in range(len(whole)):
+        assert template.decode(whole[:end]) is None
+    for at in range(4, len(whole)):
+        damaged = memoryview(bytearray(whole))
+        damaged[at] ^= 0xFF
+        found = template.decode(damaged)
+        # What may be damaged unnoticed are numbers and records; checksums are for those.
+        assert found is None or len(found.records) == 70

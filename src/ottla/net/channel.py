@@ -289,13 +289,13 @@ class Channel:
         failure: KafkaError | None = None
         # A request that timed out or was given up has its response dropped.
         if not pending.is_done:
-            if pending.decode is not None:
-                response = pending.decode(frame)
-            if response is None:
-                try:
+            try:
+                if pending.decode is not None:
+                    response = pending.decode(frame)
+                if response is None:
                     response = decode_response(pending.api, pending.version, frame)
-                except ProtocolError as error:
-                    failure = error
+            except ProtocolError as error:
+                failure = error
         if self._observer is not None:
             self._observer.request_done(pending, len(frame), response, failure)
         if failure is not None:

@@ -8,13 +8,13 @@ bytes at every version; it finds the places of those fields by what stands in fo
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ottla.wire.apis import api_for_key
 from ottla.wire.frames import encode_request, encode_response
 from ottla.wire.message import Message
-from ottla.wire.messages import ProduceRequest, ProduceResponse
-from ottla.wire.primitives import Buffer, uvarint
+from ottla.wire.messages import FetchRequest, FetchResponse, ProduceRequest, ProduceResponse
+from ottla.wire.primitives import Buffer, MalformedError, read_uvarint, uvarint
 
 RECORDS: Final = memoryview(b"in place of the records")
 """Stands in for the one `records` field of a request."""
@@ -28,6 +28,7 @@ _START: Final = struct.Struct(">ihhi")
 _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
 _TWO_INT64: Final = struct.Struct(">qq")
+_THREE_INT64: Final = struct.Struct(">qqq")
 _SIZE: Final = 4
 _CORRELATION_ID_AT: Final = _START.size - _SIZE
 _TWO_BYTES: Final = 1 << 14
@@ -132,3 +133,83 @@ class AcknowledgementTemplate:
         ):
             return None
         return Acknowledged(*_TWO_INT64.unpack_from(frame, self._at))
+
+
+class Fetched:
+    """A response that has records of its one partition, with what it says of them and no word of anything else."""
+
+    __slots__ = ("high_watermark", "last_stable_offset", "log_start_offset", "records")
+
+    # As in the response that is decoded as usual.
+    error_code: Final = 0
+    diverging_epoch: Final = None
+    preferred_read_replica: Final = -1
+    aborted_transactions: Final = ()
+
+    def __init__(
+        self, high_watermark: int, last_stable_offset: int, log_start_offset: int, records: memoryview
+    ) -> None:
+        self.high_watermark = high_watermark
+        self.last_stable_offset = last_stable_offset
+        self.log_start_offset = log_start_offset
+        self.records = records
+
+
+class FetchedTemplate:
+    """The response to a fetch of one partition, in a session, if it has records and nothing is wrong."""
+
+    __slots__ = ("_after", "_at", "_before", "_between", "_is_flexible", "_records_at")
+
+    def __init__(self, request: FetchRequest, version: int) -> None:
+        parts = self._parts(request, version, None)
+        at = next(index for index, part in enumerate(parts) if part == RECORDS)
+        before = b"".join(parts[1 : at - 1])
+        numbers = _INT64.pack(INT64) * 3
+        self._is_flexible = api_for_key(request.API_KEY).response_header_version(version) >= 1
+        self._at = before.index(numbers)
+        self._before = before[_SIZE : self._at]
+        self._records_at = len(before)
+        # Behind the numbers: no aborted transactions, as null or as an empty array, and no preferred replica.
+        behind = self._at + len(numbers)
+        empty = b"".join(self._parts(request, version, [])[1 : at - 1])
+        self._between = (before[behind:], empty[behind:])
+        self._after = b"".join(parts[at + 1 :])
+
+    @staticmethod
+    def _parts(request: FetchRequest, version: int, aborted: list[Any] | None) -> list[Buffer]:
+        (topic,) = request.topics
+        (partition,) = topic.partitions
+        data = FetchResponse.PartitionData(
+            partition_index=partition.partition,
+            high_watermark=INT64,
+            last_stable_offset=INT64,
+            log_start_offset=INT64,
+            aborted_transactions=aborted,
+            records=RECORDS,
+        )
+        told = FetchResponse.FetchableTopicResponse(
+            topic=topic.topic, topic_id=topic.topic_id, partitions=[data]
+        )
+        return encode_response(FetchResponse(session_id=request.session_id, responses=[told]), version, 0)
+
+    def decode(self, frame: memoryview) -> Fetched | None:
+        """What a response says, its size left out; None if it is another one, which has to be decoded as usual."""
+        start, end = self._records_at, len(frame) - len(self._after)
+        # A length takes five bytes at most, and is there in any case.
+        if end < start + _SIZE + 1 or frame[_SIZE : self._at] != self._before or frame[end:] != self._after:
+            return None
+        if frame[self._at + _THREE_INT64.size : start] not in self._between:
+            return None
+        if self._is_flexible:
+            try:
+                length, start = read_uvarint(frame, start)
+            except MalformedError:
+                return None
+            length -= 1
+        else:
+            (length,) = _INT32.unpack_from(frame, start)
+            start += _SIZE
+        if length != end - start:
+            return None
+        high_watermark, last_stable_offset, log_start_offset = _THREE_INT64.unpack_from(frame, self._at)
+        return Fetched(high_watermark, last_stable_offset, log_start_offset, frame[start:end])

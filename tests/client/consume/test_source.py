@@ -11,7 +11,14 @@ import pytest
 
 from ottla.client.backoff import Backoff
 from ottla.client.consume.context import ConsumerContext
-from ottla.client.consume.cursor import Cursor, FetchProblem, FetchRefused, ReplicaPreferred, State
+from ottla.client.consume.cursor import (
+    Cursor,
+    FetchProblem,
+    FetchRefused,
+    NoWholeBatch,
+    ReplicaPreferred,
+    State,
+)
 from ottla.client.consume.fetch_queue import Failure, FetchQueue
 from ottla.client.consume.partition_records import PartitionRecords
 from ottla.client.consume.source import Source
@@ -20,27 +27,33 @@ from ottla.client.topic_partition import TopicPartition
 from ottla.config import ClientConfig
 from ottla.errors import ClientClosedError, ConnectionLostError, KafkaError, UnsupportedApiError
 from ottla.hooks import Hooks
-from ottla.net import OnDone, PendingRequest
+from ottla.net import Decode, OnDone, PendingRequest
 from ottla.wire import Message, Uuid, api_named
 from ottla.wire.apis import Api
 from ottla.wire.batches import PlainRecord, encode_batch
-from ottla.wire.frames import decode_request
+from ottla.wire.frames import decode_request, encode_response
 from ottla.wire.messages import FetchRequest, FetchResponse
 from ottla.wire.templates import INT32
 from tests.client.worlds import World, in_simulation
 
 ID = Uuid(b"0123456789abcdef")
+VERSION = 17
 
 
 class Response:
     """Of a request that is pending, as a future of it would be."""
 
-    def __init__(self, on_done: OnDone) -> None:
-        self.pending = PendingRequest(api_named("Fetch"), 17, on_done)
+    def __init__(self, on_done: OnDone, decode: Decode | None = None) -> None:
+        self.pending = PendingRequest(api_named("Fetch"), VERSION, on_done, decode)
 
     def set_result(self, response: Message) -> None:
-        if not self.pending.is_done:
-            self.pending.succeed(response)
+        if self.pending.is_done:
+            return
+        found = None
+        if self.pending.decode is not None:
+            frame = b"".join(encode_response(response, VERSION, 5))[4:]
+            found = self.pending.decode(memoryview(bytearray(frame)))
+        self.pending.succeed(found or response)
 
     def set_exception(self, error: KafkaError) -> None:
         self.pending.fail(error)
@@ -61,19 +74,21 @@ class Connection:
         self.versions += 1
         if self.unsupported:
             raise UnsupportedApiError("no Fetch")
-        return 17 if most is None else most
+        return VERSION if most is None else most
 
-    def begin(self, request: FetchRequest, version: int, on_done: OnDone) -> PendingRequest:
+    def begin(
+        self, request: FetchRequest, version: int, on_done: OnDone, decode: Decode | None = None
+    ) -> PendingRequest:
         self.sent.append(request)
-        self.responses.append(Response(on_done))
+        self.responses.append(Response(on_done, decode))
         return self.responses[-1].pending  # type: ignore[no-any-return]
 
     def begin_encoded(
-        self, api: Api, version: int, encode: Callable[[int], bytes], on_done: OnDone
+        self, api: Api, version: int, encode: Callable[[int], bytes], on_done: OnDone, decode: Decode
     ) -> PendingRequest:
         request = decode_request(encode(5)[4:])[1]
         assert isinstance(request, FetchRequest)
-        return self.begin(request, version, on_done)
+        return self.begin(request, version, on_done, decode)
 
     def send(self, request: FetchRequest, version: int) -> asyncio.Future[Message]:
         self.sent.append(request)
@@ -421,5 +436,43 @@ def test_an_id_with_the_bytes_that_stand_for_a_number_is_fetched_all_the_same() 
         it.queue.take_nowait()
         assert it.connection.sent[-1].topics[0].topic_id == it.cursors[0].topic_id
         assert not it.crashes
+
+    fetching(body)
+
+
+def test_another_partition_of_the_session_that_is_in_flight_is_released_by_the_next_records_of_one() -> None:
+    async def body(it: Fetching) -> None:
+        await it.respond(data(0), data(1))
+        it.queue.take_nowait()
+        await it.respond(data(1, 1))
+        it.queue.take_nowait()
+        it.queue.take_nowait()
+        # Only the second has changed, and both are in flight.
+        assert it.states == [State.IN_FLIGHT, State.IN_FLIGHT]
+        ((position,),) = [topic.partitions for topic in it.connection.sent[-1].topics]
+        assert (position.partition, position.fetch_offset) == (1, 2)
+        await it.respond(data(1, 2))
+        assert it.states == [State.USABLE, State.BUFFERED]
+        assert it.cursors[1].offset == 3
+
+    fetching(body)
+
+
+def test_the_next_records_are_nothing_to_a_cursor_that_waits_no_more_and_an_error_if_they_cannot_be_read() -> (
+    None
+):
+    async def body(it: Fetching) -> None:
+        it.cursors.pop().finish()
+        await it.respond(data(0))
+        it.queue.take_nowait()
+        it.cursors[0].follow(1, 9)
+        it.cursors[0].rewind(1, 3)
+        await it.respond(data(0, 1))
+        assert len(it.queue) == 0
+        assert it.cursors[0].offset == 1
+        assert it.states == [State.IN_FLIGHT], "it is requested again"
+        await it.respond(data(0, 0))
+        ((node, problem),) = it.owner.problems
+        assert (node, isinstance(problem, NoWholeBatch)) == (1, True)
 
     fetching(body)

@@ -33,6 +33,7 @@ from ottla.client.topic_partition import TopicPartition
 from ottla.errors import BrokerError, from_code
 from ottla.wire import Uuid
 from ottla.wire.messages import FetchResponse
+from ottla.wire.templates import Fetched
 
 NO_LEADER: Final = -1
 """The leader of a partition that has none."""
@@ -279,7 +280,7 @@ class Cursor:
 
     def receive(
         self,
-        data: FetchResponse.PartitionData,
+        data: FetchResponse.PartitionData | Fetched,
         headers: BatchHeaders | None,
         node_id: int,
         now: float,

@@ -22,10 +22,11 @@ from ottla.config import ClientConfig
 from ottla.errors import FetchSessionIdNotFoundError
 from ottla.wire import Uuid
 from ottla.wire.messages import FetchRequest
-from ottla.wire.templates import INT32, INT64, NumbersTemplate
+from ottla.wire.templates import INT32, INT64, FetchedTemplate, NumbersTemplate
 
 FINAL_EPOCH: Final = -1
 FULL_EPOCH: Final = 0
+TOPIC_IDS_SINCE: Final = 13
 _LARGEST_EPOCH: Final = 0x7FFFFFFF
 _CONSUMER: Final = -1
 """In place of a replica's id."""
@@ -85,8 +86,10 @@ class FetchSessionHandler:
         self.session_partitions = now
         return FetchPlan(self._id, self._epoch, changed, forgotten)
 
-    def succeeded(self, session_id: int) -> None:
-        """A response without an error; 0 is a broker that gives no session."""
+    def succeeded(self, session_id: int | None = None) -> None:
+        """A response without an error, of the session there is or of this one; 0 is a broker that gives none."""
+        if session_id is None:
+            session_id = self._id
         if session_id == 0:
             self._id, self._epoch, self.session_partitions = 0, FULL_EPOCH, {}
             return
@@ -117,13 +120,18 @@ class FetchSessionHandler:
 class NextFetch:
     """The request for what comes next of one partition: encoded once, as only its epoch and its offset change."""
 
-    __slots__ = ("_position", "_session_id", "_template", "api")
+    __slots__ = ("_position", "_session_id", "_template", "api", "decode", "key")
 
-    def __init__(self, plan: FetchPlan, template: NumbersTemplate) -> None:
+    def __init__(self, plan: FetchPlan, template: NumbersTemplate, fetched: FetchedTemplate) -> None:
         self._session_id = plan.session_id
-        self._position = plan.changed[0]
+        self._position = position = plan.changed[0]
         self._template = template
         self.api = template.api
+        self.decode = fetched.decode
+        """Recognizes the response with records of this partition alone."""
+        uses_ids = template.version >= TOPIC_IDS_SINCE
+        self.key = (position.topic_id if uses_ids else position.topic, position.partition)
+        """The partition, as responses name it."""
 
     @classmethod
     def of(
@@ -136,7 +144,8 @@ class NextFetch:
         stand_in = FetchPlan(plan.session_id, INT32, [position._replace(offset=INT64)], [])
         request = fetch_request(stand_in, config, isolation_level)
         try:
-            return cls(plan, NumbersTemplate(request, version, config.client_id))
+            template = NumbersTemplate(request, version, config.client_id)
+            return cls(plan, template, FetchedTemplate(request, version))
         except ValueError:
             # One in a hundred million: an id has the bytes that stand for a number.
             return None

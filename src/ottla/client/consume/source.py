@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING, Final
 from ottla.client.connections.purposes import Purpose
 from ottla.client.consume.cursor import Cursor, State, readiness
 from ottla.client.consume.fetch_queue import Failure
-from ottla.client.consume.fetch_session import FetchSessionHandler, NextFetch, fetch_request
+from ottla.client.consume.fetch_session import TOPIC_IDS_SINCE, FetchSessionHandler, NextFetch, fetch_request
 from ottla.client.consume.partition_records import PartitionRecords, walk_headers
 from ottla.client.metadata import BrokerView
 from ottla.errors import ClientClosedError, KafkaError, UnsupportedApiError, from_code
 from ottla.wire import ZERO_UUID, Message, Uuid
 from ottla.wire.messages import FetchRequest, FetchResponse
+from ottla.wire.templates import Fetched
 
 if TYPE_CHECKING:
     from ottla.client.backoff import Backoff
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from ottla.net import OnDone, PendingRequest
     from ottla.runtime import Timer
 
-_TOPIC_IDS_SINCE: Final = 13
 _LAST_FETCHED_EPOCH_SINCE: Final = 12
 
 Flights = dict[tuple[str | Uuid, int], tuple[Cursor, int]]
@@ -192,7 +192,7 @@ class Source:
         try:
             version = self._versions.get(has_ids)
             if version is None:
-                version = connection.version(FetchRequest, None if has_ids else _TOPIC_IDS_SINCE - 1)
+                version = connection.version(FetchRequest, None if has_ids else TOPIC_IDS_SINCE - 1)
                 self._versions[has_ids] = version
             self._pending = self._send(connection, cursors, version, self._on_done)
         except KafkaError as error:
@@ -206,7 +206,7 @@ class Source:
             self._rotation += 1
             start = self._rotation % len(cursors)
             cursors = cursors[start:] + cursors[:start]
-        uses_ids, has_epochs = version >= _TOPIC_IDS_SINCE, version >= _LAST_FETCHED_EPOCH_SINCE
+        uses_ids, has_epochs = version >= TOPIC_IDS_SINCE, version >= _LAST_FETCHED_EPOCH_SINCE
         most = self._config.max_partition_fetch_bytes
         positions = []
         for cursor in cursors:
@@ -220,7 +220,7 @@ class Source:
         if fetch is None:
             request = fetch_request(plan, self._config, self._isolation_level)
             return connection.begin(request, version, on_done)
-        return connection.begin_encoded(fetch.api, version, fetch.encode_for(plan), on_done)
+        return connection.begin_encoded(fetch.api, version, fetch.encode_for(plan), on_done, fetch.decode)
 
     def _on_done(self, pending: PendingRequest) -> None:
         if pending is not self._pending:
@@ -228,7 +228,9 @@ class Source:
         self._pending = None
         try:
             response = pending.response
-            if pending.error is not None:
+            if isinstance(response, Fetched):
+                self._receive_next(response)
+            elif pending.error is not None:
                 self._failed(pending.error)
             elif (code := response.error_code) != 0:
                 self._refused(code)
@@ -286,6 +288,31 @@ class Source:
             self._has_unread = True
             parts[0].on_taken = partial(self._begun, buffered)
             self._queue.put(*parts)
+
+    def _receive_next(self, fetched: Fetched) -> None:
+        """As `_receive`, where there is something of one partition only: for a reader that keeps up."""
+        assert self._next_fetch is not None
+        now = self._clock.monotonic()
+        self._failing_since, self._failures = None, 0
+        self._fetch_session.succeeded()
+        cursor, flight = self._flights.pop(self._next_fetch.key)
+        headers = walk_headers(fetched.records, cursor.stop)
+        if self._flights:
+            self._release()
+        if not cursor.awaits(flight):
+            self._look()
+            return
+        result = cursor.receive(fetched, headers, self.node_id, now, committed=self._is_committed)
+        if not isinstance(result, PartitionRecords):
+            if result is not None:
+                self._owner.solve(cursor, self.node_id, result)
+            self._look()
+            return
+        if (notify := self._hooks.on_fetch_read) is not None:
+            notify(result.for_hooks())
+        self._has_unread = True
+        result.on_taken = partial(self._begun, [(cursor, flight)])
+        self._queue.put(result)
 
     def _begun(self, buffered: list[tuple[Cursor, int]]) -> None:
         """The reader has begun the response: its cursors can be fetched again, wherever they are by now."""
