@@ -75,8 +75,8 @@ PLANTED: dict[str, tuple[str, str, str, str]] = {
         "at once",
     ),
     "who leaves does not see what was handed over": (
-        " or self._waiting_calls or self._posts:\n            with",
-        " or self._waiting_calls:\n            with",
+        " or self._waiting_calls or self._posts or self._hurries:",
+        " or self._waiting_calls or self._hurries:",
         "two producers",
         "at once",
     ),
