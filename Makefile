@@ -85,7 +85,7 @@ fuzz: $(STAMP) ## a million damaged frames and batches, and connections full of 
 soak: $(STAMP) ## ten minutes of clients that come and go, and nothing may grow (SOAK_SECONDS=N)
 	$(PY) -m tests.soak --seconds $(SOAK_SECONDS)
 
-interleavings: $(STAMP) ## every interleaving of the threads of the blocking client's driver, without a bound (a minute)
+interleavings: $(STAMP) ## every interleaving of the threads of the blocking client's driver, without a bound (ten minutes)
 	$(PY) -m tests.client.blocking.driver_scenarios
 
 fuzz-kafka: $(STAMP) ## random requests to Apache Kafka and the embedded cluster, compared (FUZZ_STEPS=N, FUZZ_SEED=N)
