@@ -156,7 +156,7 @@ async def _serve(cluster: AsyncCluster) -> None:
         loop.add_signal_handler(number, stopped.set)
     async with cluster:
         # What there is now stays until the end. A collector that went through all of it now and then would make
-        # every client wait for 20 ms.
+        # every client wait for some milliseconds.
         gc.freeze()
         # On standard output and by itself, so that a script can read it.
         print(cluster.bootstrap, flush=True)
