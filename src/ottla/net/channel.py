@@ -209,7 +209,7 @@ class Channel:
         correlation_id = self._next_correlation_id()
         data = encode(correlation_id)
         self._pending[correlation_id] = pending
-        pending.size = self._connection.send_small(data)
+        pending.size = self._connection.send((data,))
         return pending
 
     async def request(self, request: Message, version: int, timeout: float | None = None) -> Message:

@@ -132,16 +132,6 @@ class Connection(asyncio.BufferedProtocol):
         self._pump()
         return size
 
-    def send_small(self, data: bytes) -> int:
-        """`send` for one buffer that is not worth to be passed on in pieces."""
-        if self.is_closed:
-            return 0
-        if self._queue.size or self._transport_full:
-            self._queue.add((data,))
-        elif not self._transport.is_closing():
-            self._transport.write(data)
-        return len(data)
-
     @property
     def is_writable(self) -> bool:
         """Whether all that was sent has gone to the system. If not, `drained` comes when it has."""

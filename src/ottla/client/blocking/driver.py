@@ -48,10 +48,9 @@ GRACE: Final = 0.003
 """Long enough that a thread that produces a thousand records a second one by one keeps the loop to itself, short
 enough that an acknowledgement which no thread waits for is not late."""
 _SHORT_GRACE: Final = GRACE / 3
+"""Where records wait for a response, and the calls that append more of them have no reason to run the loop."""
 _BUSY_GRACE: Final = 4 * GRACE
 """While calls come one after the other, waking up to see that costs the background thread a tenth of what they do."""
-
-
 _NEVER: Final = float("inf")
 
 
@@ -70,7 +69,7 @@ class Driver:
     def __init__(self, name: str) -> None:
         self.loop = ClientLoop()
         self._loop_lock = threading.Lock()
-        # Guards the fields below but `_calls`; never held while the loop runs.
+        # Guards the fields below but `_posts`, `_calls` and `_hurries`; never held while the loop runs.
         self._state = threading.Condition(threading.Lock())
         # Calls that wait for a result while another thread runs the loop.
         self._waiting_calls = 0

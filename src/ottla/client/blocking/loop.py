@@ -5,7 +5,7 @@ generators, of which a client has none, and it is left by a callback that has to
 as the callbacks of a whole request. Here a run is the loop's iterations and nothing else.
 
 It relies on names that asyncio keeps to itself, `_run_once`, `_stopping` and `_thread_id`: the same in every Python
-from 3.4 on.
+from 3.6 to 3.13.
 """
 
 from __future__ import annotations

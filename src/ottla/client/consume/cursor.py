@@ -356,7 +356,7 @@ class Cursor:
         # older batch with an offset behind this one would look like a truncation.
         self.last_consumed_epoch = epoch
         self.state = State.BUFFERED
-        self.not_before, self.attempts = 0.0, 0
+        self.clear_backoff()
 
     def begun(self) -> None:
         """The reader has begun the response that holds its data: the next part may be fetched."""

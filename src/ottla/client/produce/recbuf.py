@@ -144,8 +144,6 @@ class RecBuf:
             opened_at = self.buffer.opened_at
             lingered = opened_at is not None and opened_at + self._linger <= now + slack
             self._take(self.buffer.drain(0, self.is_urgent or lingered))
-        if not self.in_flight and self.batches:
-            return self.batches[0]
         return self._first_queued()
 
     def _first_queued(self) -> ProducerBatch | None:
@@ -158,13 +156,14 @@ class RecBuf:
 
     def _take(self, drained: list[EncodedBatch]) -> None:
         for encoded in drained:
-            batch = ProducerBatch(encoded, encoded.opened_at)
-            self.batches.append(batch)
-            self.used_at = batch.opened_at
-            self.queued += 1
-            self._queued_bytes += encoded.raw_size
+            self._append(ProducerBatch(encoded, encoded.opened_at))
         if self.buffer.records == 0:
             self.is_urgent = False
+
+    def _append(self, batch: ProducerBatch) -> None:
+        self.batches.append(batch)
+        self.used_at = batch.opened_at
+        self._enqueue(batch)
 
     def _enqueue(self, batch: ProducerBatch) -> None:
         self.queued += 1
@@ -185,9 +184,7 @@ class RecBuf:
     def append(self, batch: ProducerBatch) -> None:
         """A batch that was made elsewhere; it goes behind everything appended before."""
         self.take_all()
-        self.batches.append(batch)
-        self.used_at = batch.opened_at
-        self._enqueue(batch)
+        self._append(batch)
 
     # Sending
 
@@ -206,14 +203,13 @@ class RecBuf:
             if self._is_idempotent:
                 batch.identity = self.identity
                 batch.sequence = self._sequence
-                self._sequence = (self._sequence + batch.encoded.count) % _SEQUENCES
+                self._sequence = next_sequence(self._sequence, batch.encoded.count)
         batch.is_in_flight = True
         batch.node_id = node_id
         batch.attempts += 1
         batch.written_at = now
         self.in_flight += 1
-        self.queued -= 1
-        self._queued_bytes -= batch.encoded.raw_size
+        self._dequeue(batch)
         return True
 
     def _begin_epoch(self) -> None:
