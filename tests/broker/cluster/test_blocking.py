@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
+import sys
+import textwrap
 import threading
 import unittest
 
@@ -76,6 +79,28 @@ def _use_in_a_fork(cluster: Cluster) -> int:
         cluster.close()
         return 0 if "forked" in str(error) else 2
     return 1
+
+
+def test_one_that_was_left_open_ends_with_the_program() -> None:
+    text = """
+        import atexit, threading
+        from ottla.broker import Cluster
+
+        # What was registered first comes last.
+        atexit.register(lambda: print([each.name for each in threading.enumerate()]))
+        cluster = Cluster(topics=["orders"])
+        cluster.start()
+        print([each.name for each in threading.enumerate()])
+        """
+    done = subprocess.run(
+        [sys.executable, "-W", "default", "-c", textwrap.dedent(text)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == ["['MainThread', 'ottla-cluster']", "['MainThread']"]
 
 
 def test_the_clock_of_a_test_moves_the_cluster() -> None:

@@ -9,6 +9,7 @@ The only module of the broker with a thread. Everything here is handed over to t
 from __future__ import annotations
 
 import asyncio
+import atexit
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
@@ -74,6 +75,7 @@ class Cluster:
         self._thread = threading.Thread(target=_live, args=(self._loop,), name="ottla-cluster", daemon=True)
         self._thread.start()
         self._runs = True
+        atexit.register(self._end_at_exit)
         try:
             self.run(self._cluster.start())
         except BaseException:
@@ -89,6 +91,12 @@ class Cluster:
                     self.run(self._cluster.close())
             finally:
                 self._end_thread()
+                atexit.unregister(self._end_at_exit)
+
+    def _end_at_exit(self) -> None:
+        """For a cluster that was left open: in a thread that outlives the interpreter, uvloop may crash."""
+        if self._thread is not None and self._thread.is_alive():
+            self.close()
 
     def _end_thread(self) -> None:
         with self._handing_over:
