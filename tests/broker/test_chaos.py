@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -18,7 +19,6 @@ from ottla import sim
 from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.broker.cluster.node import NodeFailedError
 from ottla.broker.log.volume import Volume
-from ottla.broker.metadata.names import METADATA_TOPIC
 from ottla.errors import KafkaError
 from ottla.net.channel import Channel
 from ottla.wire.messages import ProduceResponse
@@ -29,6 +29,11 @@ NODES = (1, 2, 3)
 PARTITIONS = 2
 STEPS = 30
 LONG = 2000.0
+SHORT_LOG = {
+    "metadata.log.max.record.bytes.between.snapshots": 2_000,
+    "metadata.max.retention.bytes": 10_000,
+}
+"""So short that a node which was away for long begins with a snapshot of the metadata log."""
 # Retriable, each of them: the next attempt may well meet another leader.
 UNKNOWN_TOPIC, NOT_LEADER, NOT_ENOUGH_REPLICAS, STORAGE = 3, 6, 19, 56
 Failures = (OSError, TimeoutError, KafkaError)
@@ -129,6 +134,8 @@ class Operator:
         if self.fs is not None:
             self.fs.mend()
         await self.returned()
+        with suppress(ValueError):  # it runs
+            await self.cluster.start_controller()
         for node_id in NODES:
             if node_id not in self.cluster.nodes:
                 await self.cluster.start_node(node_id)
@@ -148,7 +155,9 @@ class Operator:
         except NodeFailedError:
             assert self.fs is not None
         except RuntimeError as refusal:
-            if not str(refusal).startswith(("no node runs", "the cluster is closed")):
+            if not str(refusal).startswith(
+                ("no node runs", "the cluster is closed", "the controller is stopped")
+            ):
                 raise
 
     def cut(self, node_id: int) -> None:
@@ -162,7 +171,7 @@ class Operator:
 
         def fails(call: str, path: str) -> bool:
             nonlocal left
-            left -= METADATA_TOPIC not in path
+            left -= 1
             if not left:
                 fs.mend()
             return not left
@@ -190,6 +199,12 @@ OPERATIONS: list[Operation] = [
     lambda on, node: on.cluster.heal_controller(node),
     lambda on, node: on.cluster.heal_controller(node),
     lambda on, node: on.cluster.fence_node(node),
+    lambda on, node: on.cluster.stop_controller(),
+    lambda on, node: on.cluster.stop_controller(clean=False),
+    lambda on, node: on.cluster.start_controller(),
+    lambda on, node: on.cluster.start_controller(),
+    lambda on, node: on.cluster.start_controller(),
+    lambda on, node: on.cluster.start_controller(),
     lambda on, node: on.cluster.create_topic("passing", PARTITIONS),
     lambda on, node: on.cluster.delete_topic("passing"),
     lambda on, node: on.cluster.clock.advance(on.random.choice([0.5, 10, 40])),
@@ -204,7 +219,7 @@ async def in_chaos(
 ) -> int:
     """How much was acknowledged."""
     random = Random(runtime.seed)
-    cluster = AsyncCluster(len(NODES), topics={"orders": PARTITIONS}, runtime=runtime)
+    cluster = AsyncCluster(len(NODES), topics={"orders": PARTITIONS}, config=SHORT_LOG, runtime=runtime)
     cluster._volume = Volume(fs)
     await cluster.start()
     producers = [Producer(runtime, cluster, Random(random.random()), number) for number in range(4)]

@@ -12,7 +12,8 @@ import pytest
 
 import ottla
 from ottla.broker import delay, drop, error
-from ottla.broker.cluster.cluster import AsyncCluster, TopicSpec
+from ottla.broker.cluster.cluster import AsyncCluster
+from ottla.broker.cluster.options import TopicSpec
 from tests.client.worlds import World, in_simulation, on_sockets
 
 PARTITIONS = 6

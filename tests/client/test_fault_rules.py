@@ -14,7 +14,8 @@ import pytest
 
 import ottla
 from ottla.broker import delay, drop, error, never
-from ottla.broker.cluster.cluster import AsyncCluster, TopicSpec
+from ottla.broker.cluster.cluster import AsyncCluster
+from ottla.broker.cluster.options import TopicSpec
 from ottla.broker.server.faults import STAGES, Action
 from tests.client.worlds import Body, World, in_simulation, on_sockets
 

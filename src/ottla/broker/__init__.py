@@ -10,8 +10,9 @@ tests and for one's own machine: production runs Apache Kafka.
 """
 
 from ottla.broker.cluster.blocking import BlockingFault, Cluster
-from ottla.broker.cluster.cluster import AsyncCluster, TopicSpec
+from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.broker.cluster.node import NodeFailedError
+from ottla.broker.cluster.options import TopicSpec
 from ottla.broker.server.faults import Fault, delay, drop, error, never
 from ottla.broker.server.telemetry import Push
 

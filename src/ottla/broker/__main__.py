@@ -11,7 +11,8 @@ import sys
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from ottla.broker.cluster.cluster import HOST, AsyncCluster, TopicSpec
+from ottla.broker.cluster.cluster import HOST, AsyncCluster
+from ottla.broker.cluster.options import TopicSpec
 from ottla.broker.cluster.releases import RELEASES
 from ottla.errors import KafkaError
 from ottla.runtime import new_loop

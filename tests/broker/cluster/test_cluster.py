@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import re
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import pytest
 
-from ottla.broker.cluster.cluster import AsyncCluster, TopicSpec
+from ottla.broker.cluster.cluster import AsyncCluster
+from ottla.broker.cluster.options import TopicSpec
 from ottla.errors import (
     BrokerError,
     InvalidReplicationFactorError,
@@ -31,6 +31,10 @@ from tests.broker.worlds import Body, World, batch, fetch_request, in_simulation
 
 Run = Callable[[Body], object]
 NOT_LEADER, TIMED_OUT = 6, 7
+
+
+def is_up_to_date(cluster: AsyncCluster, node_id: int) -> bool:
+    return cluster.node(node_id).image.offset == cluster.controller.state.image.offset
 
 
 def values(cluster: AsyncCluster, topic: str = "orders") -> list[bytes | None]:
@@ -230,6 +234,129 @@ def test_a_node_that_is_cut_off_serves_on_until_it_is_fenced(run: Run) -> None:
     run(body)
 
 
+@pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
+def test_the_cluster_goes_on_with_a_controller_that_is_started_again(run: Run, clean: bool) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(3, topics={"orders": 3}) as cluster:
+            before, epoch = cluster.controller.state.image, cluster.controller.epoch
+            client = await world.client(cluster, cluster.leader("orders"))
+            await cluster.stop_controller(clean=clean)
+            assert (await client.produce("orders", batch(b"1"))).error_code == 0
+            await cluster.start_controller()
+            assert cluster.controller.epoch == epoch + 1
+            assert cluster.controller.state.image == before
+            await cluster.create_topic("more")
+            leader = cluster.leader("orders")
+            await cluster.stop_node(leader)
+            assert cluster.leader("orders") not in (leader, -1)
+            assert values(cluster) == [b"1"]
+
+    run(body)
+
+
+def test_what_needs_the_controller_waits_for_it() -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(2) as cluster:
+            client = await world.client(cluster)
+            await cluster.stop_controller(clean=False)
+            created = CreateTopicsRequest(
+                topics=[
+                    CreateTopicsRequest.CreatableTopic(name="orders", num_partitions=1, replication_factor=-1)
+                ]
+            )
+            answer = asyncio.ensure_future(client.ask(created, 5, CreateTopicsResponse))
+            await asyncio.sleep(10)
+            assert not answer.done()
+            await cluster.start_controller()
+            assert (await answer).topics[0].error_code == 0
+
+    in_simulation(body)
+
+
+def test_a_node_that_died_while_there_was_no_controller_is_fenced_after_a_session() -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(3, topics={"orders": 1}) as cluster:
+            leader = cluster.leader("orders")
+            await cluster.stop_controller()
+            await cluster.stop_node(leader, clean=False)
+            await asyncio.sleep(60)
+            await cluster.start_controller()
+            began = asyncio.get_running_loop().time()
+            assert cluster.leader("orders") == leader, "it may yet be heard of"
+            await cluster.wait_for(lambda: cluster.leader("orders") != leader, "another leader", 60)
+            assert 8 < asyncio.get_running_loop().time() - began < 12
+            assert sorted(cluster.controller.state.image.topics["orders"].partitions[0].isr) == sorted(
+                {1, 2, 3} - {leader}
+            )
+
+    in_simulation(body)
+
+
+def test_nodes_start_while_there_is_no_controller_and_serve_when_there_is_one() -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(2, topics={"orders": 2}) as cluster:
+            await cluster.stop_node(2)
+            await cluster.stop_controller()
+            starting = asyncio.ensure_future(cluster.start_node(2))
+            await asyncio.sleep(10)
+            assert not starting.done()
+            await cluster.start_controller()
+            await starting
+            await cluster.move_leader("orders", 0, 2)
+
+    in_simulation(body)
+
+
+def test_a_node_that_is_behind_the_metadata_log_begins_with_a_snapshot(run: Run) -> None:
+    config = {"metadata.log.max.record.bytes.between.snapshots": 1_000, "metadata.max.retention.bytes": 1_000}
+
+    async def body(world: World) -> None:
+        async with world.cluster(3, topics={"orders": 3}, config=config) as cluster:
+            cluster.cut_controller(2)
+            known = cluster.node(2).image.offset
+            await cluster.delete_topic("orders")
+            for number in range(5):
+                await cluster.create_topic(f"topic-{number}", 2)
+            assert cluster.controller.snapshot_for(known + 1) is not None
+            cluster.heal_controller(2)
+            new = await cluster.add_node()
+            for node_id in (2, new):
+                node = cluster.node(node_id)
+                await cluster.wait_for(partial(is_up_to_date, cluster, node_id), "the rest")
+                assert node.image == cluster.controller.state.image
+                expected = {
+                    (topic.name, index)
+                    for topic, index, partition in node.image.all_partitions()
+                    if node_id in partition.replicas
+                }
+                assert set(node.replicas.partitions) == expected
+            assert len(cluster.node(2).replicas.partitions) == 10
+
+    run(body)
+
+
+def test_a_controller_is_stopped_and_started_once(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(1, topics=["orders"]) as cluster:
+            with pytest.raises(ValueError, match="runs already"):
+                await cluster.start_controller()
+            await cluster.stop_controller()
+            assert cluster.bootstrap
+            for call in (cluster.stop_controller(), cluster.move_leader("orders", 0, 1)):
+                with pytest.raises(RuntimeError, match=r"start_controller\(\) starts it again"):
+                    await call
+            starts = await asyncio.gather(
+                cluster.start_controller(), cluster.start_controller(), return_exceptions=True
+            )
+            assert [type(each) for each in starts if each is not None] == [ValueError]
+            assert cluster.leader("orders") == 1
+        for call in (cluster.start_controller(), cluster.stop_controller()):
+            with pytest.raises(RuntimeError, match="the cluster is closed"):
+                await call
+
+    run(body)
+
+
 def test_a_topic_that_is_deleted_and_made_again_is_empty(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(3, topics={"orders": 2}) as cluster:
@@ -243,43 +370,6 @@ def test_a_topic_that_is_deleted_and_made_again_is_empty(run: Run) -> None:
             assert values(cluster) == [b"new"]
 
     run(body)
-
-
-def test_mistakes_are_named() -> None:
-    with pytest.raises(ValueError, match="at least one"):
-        AsyncCluster(0)
-    with pytest.raises(ValueError, match="racks has 1 entries for 3 brokers"):
-        AsyncCluster(3, racks=["a"])
-    with pytest.raises(TypeError, match="a list or a dict"):
-        AsyncCluster(topics="orders")
-    with pytest.raises(ValueError, match="did you mean"):
-        AsyncCluster(config={"message.max.byte": 1})
-    with pytest.raises(ValueError, match="releases known here"):
-        AsyncCluster(max_versions="0.8")
-    with pytest.raises(ValueError, match="port=70000"):
-        AsyncCluster(ports=[70000])
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"brokers": "3"}, "brokers='3'"),
-        ({"topics": None}, "topics=None"),
-        ({"topics": [("orders", 6)]}, "topic=('orders', 6)"),
-        ({"topics": {"orders": "6"}}, "partitions of 'orders'='6'"),
-        ({"topics": {"orders": TopicSpec(config=["a=b"])}}, "config of 'orders'"),  # type: ignore[arg-type]
-        ({"config": "num.partitions=2"}, "config='num.partitions=2'"),
-        ({"brokers": 3, "racks": "abc"}, "racks='abc'"),
-        ({"racks": [1]}, "rack=1"),
-        ({"ports": 9092}, "ports=9092"),
-        ({"ports": ["9092"]}, "port='9092'"),
-        ({"host": None}, "host=None"),
-        ({"max_versions": {"Fetch": "11"}}, "max_versions['Fetch']='11'"),
-    ],
-)
-def test_arguments_of_the_wrong_type_are_named(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(TypeError, match=re.escape(said)):
-        AsyncCluster(**options)
 
 
 def test_what_is_not_there_is_named(run: Run) -> None:

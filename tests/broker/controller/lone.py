@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,7 +11,7 @@ from ottla.broker.configs import BrokerConfigs
 from ottla.broker.controller.configs import ControllerRules
 from ottla.broker.controller.node import ControllerNode
 from ottla.broker.controller.state import ControllerState
-from ottla.broker.log.volume import Volume
+from ottla.broker.log.fs import FileSystem, MemoryFileSystem
 from ottla.broker.metadata.features import SUPPORTED
 from ottla.runtime import Runtime
 from ottla.wire import Uuid
@@ -31,26 +31,27 @@ ControllerBody = Callable[[sim.SimRuntime, ControllerNode], Awaitable[None]]
 
 
 @asynccontextmanager
-async def lone_controller(runtime: Runtime, **config: object) -> AsyncIterator[ControllerNode]:
+async def lone_controller(
+    runtime: Runtime, config: Mapping[str, object], fs: FileSystem | None = None
+) -> AsyncIterator[ControllerNode]:
+    """With `fs`, on the volume of another controller, which has stopped."""
     configs = BrokerConfigs({name.replace("_", "."): value for name, value in config.items()}, node_id=0)
     features = {feature.name: (feature.min_version, feature.max_version) for feature in SUPPORTED}
     rules = ControllerRules(configs)
     state = ControllerState(CLUSTER_ID, rules, runtime.random, supported_features=features)
-    volume = Volume()
-    controller = ControllerNode(runtime.at(HOST), volume, state, configs)
+    controller = ControllerNode(runtime.at(HOST), fs or MemoryFileSystem(), state, configs)
     await controller.start(HOST)
     try:
         yield controller
     finally:
         await controller.stop()
-        volume.close()
 
 
 def with_controller(body: ControllerBody, **config: object) -> None:
     """Runs the body in a simulation, with a controller that has started."""
 
     async def main(runtime: sim.SimRuntime) -> None:
-        async with lone_controller(runtime, **config) as controller:
+        async with lone_controller(runtime, config) as controller:
             await body(runtime, controller)
 
     sim.run(main, seed=1)

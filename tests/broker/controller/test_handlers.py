@@ -13,6 +13,7 @@ from ottla import sim
 from ottla.broker.controller.node import ControllerNode
 from ottla.broker.metadata.names import METADATA_TOPIC
 from ottla.broker.metadata.records import read_records
+from ottla.broker.metadata.snapshots import SnapshotId, read_snapshot
 from ottla.broker.security.principal import ANONYMOUS, KafkaPrincipal
 from ottla.broker.server.call import Call
 from ottla.errors import (
@@ -21,8 +22,10 @@ from ottla.errors import (
     InvalidConfigError,
     InvalidRequestError,
     InvalidUpdateVersionError,
+    PositionOutOfRangeError,
     PrincipalDeserializationFailureError,
     RequestTimedOutError,
+    SnapshotNotFoundError,
     StaleBrokerEpochError,
     TopicAlreadyExistsError,
     UnknownServerError,
@@ -56,6 +59,8 @@ from ottla.wire.messages import (
     EnvelopeResponse,
     FetchRequest,
     FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
     ListPartitionReassignmentsRequest,
@@ -79,6 +84,11 @@ _R = TypeVar("_R", bound=Message)
 CREATE_TOPICS = api_named("CreateTopics")
 ALICE = KafkaPrincipal("User", "alice")
 
+EACH_DECISION_IS_A_SNAPSHOT: dict[str, object] = {
+    "metadata_log_max_record_bytes_between_snapshots": 1,
+    "metadata_max_retention_bytes": 1,
+}
+
 
 class Broker:
     """A connection to the controller, as a broker has it."""
@@ -99,6 +109,15 @@ class Broker:
         )
         topics = [FetchRequest.FetchTopic(topic=topic, partitions=[requested])]
         return await self.request(FetchRequest(replica_id=1, max_wait_ms=0, topics=topics), 12, FetchResponse)
+
+    async def fetch_snapshot(
+        self, snapshot: SnapshotId, position: int = 0, topic: str = METADATA_TOPIC, most: int = 1 << 20
+    ) -> FetchSnapshotResponse.PartitionSnapshot:
+        named = FetchSnapshotRequest.SnapshotId(end_offset=snapshot.end_offset, epoch=snapshot.epoch)
+        wanted = FetchSnapshotRequest.PartitionSnapshot(snapshot_id=named, position=position)
+        topics = [FetchSnapshotRequest.TopicSnapshot(name=topic, partitions=[wanted])]
+        request = FetchSnapshotRequest(replica_id=1, max_bytes=most, topics=topics)
+        return (await self.request(request, 0, FetchSnapshotResponse)).topics[0].partitions[0]
 
     async def heartbeat(self, broker_id: int, **fields: Any) -> BrokerHeartbeatResponse:
         image = self.controller.state.image
@@ -122,7 +141,7 @@ class Broker:
         return response
 
 
-def run(body: Callable[[Broker], Awaitable[None]]) -> None:
+def run(body: Callable[[Broker], Awaitable[None]], **config: object) -> None:
     async def connected(runtime: sim.SimRuntime, controller: ControllerNode) -> None:
         channel = await Channel.open(runtime, controller.host, controller.port, client_id="node-1-forward")
         try:
@@ -131,7 +150,7 @@ def run(body: Callable[[Broker], Awaitable[None]]) -> None:
             channel.close()
             await channel.wait_closed()
 
-    with_controller(connected)
+    with_controller(connected, **config)
 
 
 def record_calls(controller: ControllerNode) -> list[Call]:
@@ -176,6 +195,40 @@ def test_no_other_log_is_fetched_from_the_controller(topic: str, partition: int)
         assert (result.partition_index, result.high_watermark, result.records) == (partition, -1, None)
 
     run(body)
+
+
+def test_a_fetch_from_before_the_log_names_the_snapshot_which_is_fetched_in_parts() -> None:
+    async def body(broker: Broker) -> None:
+        join(broker.controller, 1, 2)
+        (result,) = (await broker.fetch(0)).responses[0].partitions
+        assert result.records is None
+        named = result.snapshot_id
+        assert named is not None
+        snapshot = SnapshotId(named.end_offset, named.epoch)
+        whole = await broker.fetch_snapshot(snapshot)
+        assert (whole.error_code, whole.size) == (0, len(whole.unaligned_records or b""))
+        assert read_snapshot(whole.unaligned_records or b"", snapshot.end_offset).brokers.keys() == {1, 2}
+        part = await broker.fetch_snapshot(snapshot, position=10, most=5)
+        assert (part.unaligned_records, part.size) == ((whole.unaligned_records or b"")[10:15], whole.size)
+
+    run(body, **EACH_DECISION_IS_A_SNAPSHOT)
+
+
+def test_what_is_no_part_of_a_snapshot_is_refused() -> None:
+    async def body(broker: Broker) -> None:
+        join(broker.controller, 1, 2)
+        snapshot = broker.controller.snapshot_for(0)
+        assert snapshot is not None
+        size = (await broker.fetch_snapshot(snapshot)).size
+        other = SnapshotId(snapshot.end_offset, snapshot.epoch + 1)
+        assert (await broker.fetch_snapshot(other)).error_code == SnapshotNotFoundError.code
+        for position in (-1, size):
+            refused = await broker.fetch_snapshot(snapshot, position)
+            assert refused.error_code == PositionOutOfRangeError.code
+        elsewhere = await broker.fetch_snapshot(snapshot, topic="orders")
+        assert elsewhere.error_code == UnknownTopicOrPartitionError.code
+
+    run(body, **EACH_DECISION_IS_A_SNAPSHOT)
 
 
 def test_a_broker_is_registered_fenced_and_unfenced_by_its_heartbeat() -> None:

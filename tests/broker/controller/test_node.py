@@ -12,7 +12,6 @@ import pytest
 from ottla import sim
 from ottla.broker.controller import elections
 from ottla.broker.controller.node import ControllerNode
-from ottla.broker.log.volume import Volume
 from ottla.broker.metadata.image import MetadataImage
 from ottla.broker.metadata.names import METADATA_TOPIC
 from ottla.broker.metadata.records import read_records
@@ -229,7 +228,7 @@ def test_a_decision_that_cannot_be_written_is_none(run: Run) -> None:
     async def body(world: World) -> None:
         fs = FailingFileSystem()
         cluster = world.cluster(1)
-        cluster._volume = Volume(fs)
+        cluster._controller_fs = fs
         async with cluster:
             fs.fail_if(lambda call, path: call == "append" and METADATA_TOPIC in path)
             for refused in (cluster.create_topic("orders"), cluster.create_topic("orders")):

@@ -12,7 +12,7 @@ from ottla.wire import Uuid
 
 
 def broker(id_: int, rack: str | None = None, fenced: bool = False, leaving: bool = False) -> BrokerImage:
-    return BrokerImage(id_, 0, Uuid(16), (), rack, fenced, leaving, (), 0)
+    return BrokerImage(id_, 0, Uuid(16), (), rack, fenced, leaving, ())
 
 
 def test_leaders_are_spread_over_all_brokers() -> None:

@@ -65,10 +65,6 @@ def test_a_broker_that_is_leaving_is_alive_but_leads_nothing() -> None:
     assert not image.is_active(1)
 
 
-def test_a_broker_remembers_where_its_registration_is() -> None:
-    assert replay(*topic(), register(1)).brokers[1].registration_offset == 2
-
-
 def test_a_broker_has_the_address_of_its_first_listener() -> None:
     broker = replay(register(1)).brokers[1]
     assert (broker.host, broker.port) == ("here", 9001)

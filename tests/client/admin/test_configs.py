@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.broker.cluster.cluster import TopicSpec
+from ottla.broker.cluster.options import TopicSpec
 from ottla.client.admin import ConfigSource
 from ottla.errors import (
     InvalidConfigError,

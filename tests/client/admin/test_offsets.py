@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.cluster.cluster import TopicSpec
+from ottla.broker.cluster.options import TopicSpec
 from ottla.broker.server.faults import drop, error
 from ottla.client.admin import ListedOffset
 from ottla.client.admin.offsets import OffsetSpecLike, spec_timestamp

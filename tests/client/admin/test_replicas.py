@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.broker.cluster.cluster import TopicSpec
+from ottla.broker.cluster.options import TopicSpec
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import InvalidReplicaAssignmentError, KafkaError, NoReassignmentInProgressError
 from tests.client.requests.support import requester

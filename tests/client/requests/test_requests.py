@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.cluster.cluster import AsyncCluster, TopicSpec
+from ottla.broker.cluster.cluster import AsyncCluster
+from ottla.broker.cluster.options import TopicSpec
 from ottla.broker.server.faults import drop, error, never
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import (

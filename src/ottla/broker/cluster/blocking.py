@@ -16,7 +16,8 @@ from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from ottla.broker.cluster.cluster import HOST, AsyncCluster, TopicSpec
+from ottla.broker.cluster.cluster import HOST, AsyncCluster
+from ottla.broker.cluster.options import TopicSpec
 from ottla.broker.cluster.seeding import Seed
 from ottla.broker.server.faults import Action, Fault, drop
 from ottla.broker.server.telemetry import ClusterTelemetry
@@ -204,6 +205,12 @@ class Cluster:
 
     def remove_node(self, node_id: int) -> None:
         self.run(self._cluster.remove_node(node_id))
+
+    def stop_controller(self, *, clean: bool = True) -> None:
+        self.run(self._cluster.stop_controller(clean=clean))
+
+    def start_controller(self) -> None:
+        self.run(self._cluster.start_controller())
 
     def cut_controller(self, node_id: int) -> None:
         self.call(self._cluster.cut_controller, node_id)

@@ -16,12 +16,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, Self
 
 from ottla.broker.cluster import seeding
 from ottla.broker.cluster.node import Node, NodeFailedError, NodeOptions
+from ottla.broker.cluster.options import TopicSpec, check, check_port, check_rack, topic_specs
 from ottla.broker.cluster.releases import max_versions_of
 from ottla.broker.cluster.seeding import Seed
 from ottla.broker.configs import BrokerConfigs, TopicConfigs, log_config
@@ -29,6 +29,7 @@ from ottla.broker.configs.broker import to_static_text
 from ottla.broker.controller.configs import ControllerRules
 from ottla.broker.controller.node import ControllerNode
 from ottla.broker.controller.state import ControllerState
+from ottla.broker.log.fs import FileSystem, MemoryFileSystem
 from ottla.broker.log.validation import only_batch
 from ottla.broker.log.volume import Volume
 from ottla.broker.metadata.features import SUPPORTED
@@ -55,17 +56,7 @@ _log = logging.getLogger("ottla.broker.cluster.cluster")
 HOST: Final = "127.0.0.1"
 _CONTROLLER_HOST: Final = "controller"
 _POLL: Final = 0.005
-_HIGHEST_PORT: Final = 65535
 _ACKS_LEADER: Final = 1
-
-
-@dataclass(frozen=True)
-class TopicSpec:
-    """A topic to be created: `topics={"orders": TopicSpec(6, config={"cleanup.policy": "compact"})}`."""
-
-    partitions: int = 1
-    replicas: int = -1
-    config: Mapping[str, object] = field(default_factory=dict)
 
 
 class AsyncCluster:
@@ -91,19 +82,19 @@ class AsyncCluster:
         chosen without. `max_versions` plays an older Kafka: a release ("2.8") or a version per API
         ({"Fetch": 11}). `runtime` is for simulations; every node is a machine of its own there.
         """
-        _check("brokers", brokers, int, "a number")
+        check("brokers", brokers, int, "a number")
         if brokers < 1:
             raise ValueError(f"brokers={brokers}: a cluster has at least one")
         for name, given in (("racks", racks), ("ports", ports)):
-            _check(name, given, (list, tuple, range), "a list with one entry for each broker")
+            check(name, given, (list, tuple, range), "a list with one entry for each broker")
             if given and len(given) != brokers:
                 raise ValueError(f"{name} has {len(given)} entries for {brokers} brokers")
         for rack in racks:
-            _check_rack(rack)
+            check_rack(rack)
         for port in ports:
-            _check_port(port)
-        _check("host", host or None, str, "an address or a name")
-        _check("config", config or {}, Mapping, "a dict of Kafka's names and their values")
+            check_port(port)
+        check("host", host or None, str, "an address or a name")
+        check("config", config or {}, Mapping, "a dict of Kafka's names and their values")
         self._runtime = runtime or SystemRuntime(MovableClock())
         self._host = None if runtime else host
         if not isinstance(self._runtime.clock, MovableClock):
@@ -115,10 +106,10 @@ class AsyncCluster:
             "offsets.topic.replication.factor": replicas,
             **(config or {}),
         }
-        self._topics = _specs(topics)
+        self._topics = topic_specs(topics)
         self._max_versions = max_versions_of(max_versions)
         for api, version in self._max_versions.items():
-            _check(f"max_versions[{api!r}]", version, int, "a version")
+            check(f"max_versions[{api!r}]", version, int, "a version")
         self._options = {
             number + 1: NodeOptions(
                 id=number + 1,
@@ -139,6 +130,9 @@ class AsyncCluster:
         self._failed: dict[int, Node] = {}
         self._closing: asyncio.Task[None] | None = None
         self._volume = Volume()
+        self._controller_fs: FileSystem = MemoryFileSystem()
+        self._controller_port = 0
+        self._controller_starts = False
         self.cluster_id = str(Uuid(self._runtime.random.randbytes(16)))
         self._controller: ControllerNode | None = None
 
@@ -157,19 +151,8 @@ class AsyncCluster:
         """Returns when every node serves and every topic has its leaders."""
         if self._controller is not None:
             raise RuntimeError("the cluster has been started already; for another one make a new Cluster")
-        state = ControllerState(
-            self.cluster_id,
-            ControllerRules(self._configs),
-            self._runtime.random,
-            supported_features={
-                feature.name: (feature.min_version, feature.max_version) for feature in SUPPORTED
-            },
-        )
-        self._controller = ControllerNode(
-            self._runtime.at(_CONTROLLER_HOST), self._volume, state, self._configs
-        )
         try:
-            await self._controller.start(self._host or _CONTROLLER_HOST)
+            await self._start_controller()
             for options in self._options.values():
                 self._make(options)
             await _all([node.start() for node in self.nodes.values()])
@@ -198,22 +181,73 @@ class AsyncCluster:
     @property
     def bootstrap(self) -> str:
         """The addresses of the nodes that run, for `bootstrap.servers`."""
-        self.controller  # noqa: B018  a client that gets no address waits for one without a word
+        self._check_open()  # a client that gets no address waits for one without a word
         return ",".join(f"{_in_address(node.host)}:{node.port}" for node in self.nodes.values())
 
     @property
     def controller(self) -> ControllerNode:
+        controller = self._check_open()
+        if controller.failure is not None:
+            raise RuntimeError(
+                f"the controller has stopped: {controller.failure}; start_controller() starts it again"
+            )
+        if controller.is_stopped or self._controller_starts:
+            raise RuntimeError("the controller is stopped: start_controller() starts it again")
+        return controller
+
+    def _check_open(self) -> ControllerNode:
+        """The controller, whether or not it runs."""
         if self._controller is None:
             raise RuntimeError(
                 "the cluster has not been started: use it in a with statement, or call start()"
             )
         if self._closing is not None:
             raise RuntimeError("the cluster is closed")
-        if self._controller.failure is not None:
-            raise RuntimeError(
-                f"the controller has stopped: {self._controller.failure}; close the cluster and make another"
-            )
         return self._controller
+
+    # The controller
+
+    def _make_controller(self) -> ControllerNode:
+        features = {feature.name: (feature.min_version, feature.max_version) for feature in SUPPORTED}
+        state = ControllerState(
+            self.cluster_id,
+            ControllerRules(self._configs),
+            self._runtime.random,
+            supported_features=features,
+        )
+        runtime = self._runtime.at(_CONTROLLER_HOST)
+        return ControllerNode(runtime, self._controller_fs, state, self._configs)
+
+    async def _start_controller(self) -> None:
+        controller = self._controller = self._make_controller()
+        try:
+            await controller.start(self._host or _CONTROLLER_HOST, self._controller_port)
+        except BaseException:
+            await controller.stop(clean=False)
+            raise
+        # Nodes look for it where it was.
+        self._controller_port = controller.port
+
+    async def stop_controller(self, *, clean: bool = True) -> None:
+        """Stops the controller; one that is not stopped cleanly is killed. Nodes serve on with what they know.
+
+        What needs the controller (a new topic, a new leader) waits until `start_controller`, as long as its request
+        may. No session ends meanwhile.
+        """
+        await self.controller.stop(clean=clean)
+
+    async def start_controller(self) -> None:
+        """Starts the controller again, with what its metadata log has and in the next epoch."""
+        old = self._check_open()
+        if not old.is_stopped or self._controller_starts:
+            raise ValueError("the controller runs already, or is being started")
+        self._controller_starts = True
+        try:
+            await old.stop()
+            self._check_open()
+            await self._start_controller()
+        finally:
+            self._controller_starts = False
 
     # Nodes
 
@@ -280,8 +314,8 @@ class AsyncCluster:
 
     async def add_node(self, *, rack: str | None = None, port: int = 0) -> int:
         """Starts one more node; its id. It leads nothing until topics are created or moved."""
-        _check_rack(rack)
-        _check_port(port)
+        check_rack(rack)
+        check_port(port)
         node_id = max(self._options, default=0) + 1
         self._options[node_id] = NodeOptions(
             node_id, self._host_of(node_id), port, rack, self._config, self._max_versions
@@ -332,7 +366,7 @@ class AsyncCluster:
                     for key, value in spec.config.items()
                 ],
             )
-            for name, spec in _specs(topics).items()
+            for name, spec in topic_specs(topics).items()
         ]
         self.controller  # noqa: B018  says why it cannot decide anything any more
         node = self._any_node()
@@ -383,8 +417,8 @@ class AsyncCluster:
         A record is a value, or (key, value), or (key, value, headers). A topic that does not exist is created, with
         the partitions that it takes, and num.partitions at least; nodes learn of it a moment later.
         """
-        _check("topic", topic, str, "a name")
-        _check("partition", partition, int, "a number")
+        check("topic", topic, str, "a name")
+        check("partition", partition, int, "a number")
         if partition < 0:
             raise ValueError(f"partition={partition}: partitions are numbered from 0")
         given = [seeding.fields_of(record) for record in records]
@@ -480,7 +514,7 @@ class AsyncCluster:
         return self.dump(topic)
 
     def _make(self, options: NodeOptions) -> Node:
-        controller = self.controller
+        self._check_open()
         node = self.nodes[options.id] = Node(
             options,
             cluster_id=self.cluster_id,
@@ -488,7 +522,7 @@ class AsyncCluster:
             volume=self._volume,
             faults=self.faults,
             telemetry=self.telemetry,
-            controller=(controller.host, controller.port),
+            controller=(self._host or _CONTROLLER_HOST, self._controller_port),
             on_listening=self._remember_port,
             on_failure=self._note_failure,
         )
@@ -532,43 +566,8 @@ class AsyncCluster:
         raise RuntimeError(f"no node runs{self._and_failures()}")
 
 
-def _specs(topics: Mapping[str, int | TopicSpec] | Sequence[str]) -> dict[str, TopicSpec]:
-    if isinstance(topics, str):
-        raise TypeError(f'topics={topics!r}: a list or a dict of topics is meant, as in {{"{topics}": 1}}')
-    _check("topics", topics, Iterable, "a list or a dict of topics")
-    for name in topics:
-        _check("topic", name, str, "a name")
-    if not isinstance(topics, Mapping):
-        return {name: TopicSpec() for name in topics}
-    return {name: _spec(name, spec) for name, spec in topics.items()}
-
-
-def _spec(name: str, given: int | TopicSpec) -> TopicSpec:
-    spec = given if isinstance(given, TopicSpec) else TopicSpec(partitions=given)
-    _check(f"partitions of {name!r}", spec.partitions, int, "a number, or a TopicSpec,")
-    _check(f"replicas of {name!r}", spec.replicas, int, "a number")
-    _check(f"config of {name!r}", spec.config, Mapping, "a dict of Kafka's names and their values")
-    return spec
-
-
 def _in_address(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-def _check_rack(rack: str | None) -> None:
-    _check("rack", "" if rack is None else rack, str, "a name or None")
-
-
-def _check_port(port: int) -> None:
-    _check("port", port, int, "a number")
-    if not 0 <= port <= _HIGHEST_PORT:
-        raise ValueError(f"port={port}: ports end at {_HIGHEST_PORT}, and 0 stands for a free one")
-
-
-def _check(name: str, value: object, kind: type | tuple[type, ...], meant: str) -> None:
-    """Mistakes are named where they are made; inside the cluster they would show as something else."""
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise TypeError(f"{name}={value!r}: {meant} is meant")
 
 
 async def _all(steps: Sequence[object]) -> None:

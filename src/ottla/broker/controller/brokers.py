@@ -119,7 +119,7 @@ def register(
         record, cleanup = _registration(context, request, cluster_id, now)
     except BrokerError as error:
         return Decision([], BrokerRegistrationResponse(error_code=error.code, broker_epoch=-1))
-    return Decision([*cleanup, record], BrokerRegistrationResponse(broker_epoch=record.broker_epoch))
+    return Decision([record, *cleanup], BrokerRegistrationResponse(broker_epoch=record.broker_epoch))
 
 
 def heartbeat(
@@ -142,7 +142,7 @@ def heartbeat(
     elif next_ is _Next.FENCED:
         session.shutdown_offset = None
     response = BrokerHeartbeatResponse(
-        is_caught_up=request.current_metadata_offset >= broker.registration_offset,
+        is_caught_up=request.current_metadata_offset >= broker.epoch,
         is_fenced=next_ in (_Next.FENCED, _Next.SHUTDOWN_NOW),
         should_shut_down=next_ is _Next.SHUTDOWN_NOW,
     )
@@ -193,7 +193,7 @@ def _registration(
         cleanup.extend(elections.departure(context, existing.id))
     record = RegisterBrokerRecord(
         broker_id=request.broker_id,
-        # As in KRaft the epoch is the offset that the log is at, so a later incarnation always has a higher one.
+        # As in KRaft the epoch is the offset of this record, so a later incarnation always has a higher one.
         broker_epoch=existing.epoch if existing is not None and amends else context.image.offset + 1,
         incarnation_id=request.incarnation_id,
         listeners=tuple(
@@ -230,7 +230,7 @@ def _next_state(context: Context, broker: BrokerImage, request: BrokerHeartbeatR
     if broker.fenced:
         if request.want_shut_down:
             return _Next.SHUTDOWN_NOW
-        caught_up = request.current_metadata_offset >= broker.registration_offset
+        caught_up = request.current_metadata_offset >= broker.epoch
         return _Next.UNFENCED if caught_up and not request.want_fence else _Next.FENCED
     if request.want_fence:
         return _Next.SHUTDOWN_NOW if request.want_shut_down else _Next.FENCED

@@ -10,6 +10,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.metadata.names import METADATA_TOPIC
+from ottla.broker.metadata.snapshots import SnapshotId
 from ottla.broker.security.principal import KafkaPrincipal
 from ottla.broker.server.refusals import (
     refuse_alter_configs,
@@ -28,6 +29,7 @@ from ottla.errors import (
     PrincipalDeserializationFailureError,
     ProtocolError,
     UnknownServerError,
+    UnknownTopicOrPartitionError,
 )
 from ottla.wire import Message, decode_request, encode_response
 from ottla.wire.messages import (
@@ -45,6 +47,8 @@ from ottla.wire.messages import (
     EnvelopeResponse,
     FetchRequest,
     FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
     IncrementalAlterConfigsRequest,
     ListPartitionReassignmentsRequest,
     UpdateFeaturesRequest,
@@ -71,6 +75,8 @@ async def fetch(controller: ControllerNode, request: FetchRequest, call: Call) -
     partition = FetchResponse.PartitionData(partition_index=requested.partition, high_watermark=-1)
     if topic.topic != METADATA_TOPIC or requested.partition != 0:
         partition.error_code = _UNKNOWN_TOPIC
+    elif (snapshot := controller.snapshot_for(requested.fetch_offset)) is not None:
+        partition.snapshot_id = FetchResponse.SnapshotId(end_offset=snapshot.end_offset, epoch=snapshot.epoch)
     else:
         partition.records = await controller.read(
             request.replica_id,
@@ -81,6 +87,33 @@ async def fetch(controller: ControllerNode, request: FetchRequest, call: Call) -
         partition.high_watermark = controller.log_end_offset
     return FetchResponse(
         responses=[FetchResponse.FetchableTopicResponse(topic=topic.topic, partitions=[partition])]
+    )
+
+
+@handles(FetchSnapshotRequest, versions=range(1))
+def fetch_snapshot(
+    controller: ControllerNode, request: FetchSnapshotRequest, call: Call
+) -> FetchSnapshotResponse:
+    """For a node that is behind the start of the metadata log (KIP-630)."""
+    (topic,) = request.topics
+    (requested,) = topic.partitions
+    wanted = requested.snapshot_id
+    result = FetchSnapshotResponse.PartitionSnapshot(
+        index=requested.partition,
+        snapshot_id=FetchSnapshotResponse.SnapshotId(end_offset=wanted.end_offset, epoch=wanted.epoch),
+        position=requested.position,
+        unaligned_records=b"",
+    )
+    try:
+        if topic.name != METADATA_TOPIC or requested.partition != 0:
+            raise UnknownTopicOrPartitionError
+        result.unaligned_records, result.size = controller.read_snapshot(
+            SnapshotId(wanted.end_offset, wanted.epoch), requested.position, request.max_bytes
+        )
+    except BrokerError as error:
+        result.error_code = error.code
+    return FetchSnapshotResponse(
+        topics=[FetchSnapshotResponse.TopicSnapshot(name=topic.name, partitions=[result])]
     )
 
 

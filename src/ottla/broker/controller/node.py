@@ -1,6 +1,8 @@
-"""The controller as a server: it keeps the metadata log, lets the state machine decide, and responds.
+"""The controller as a server: it lets the state machine decide, writes the decisions down, and responds.
 
-A decision becomes a batch of the metadata log, is applied, and is then fetched by the nodes. A response that
+A decision becomes a batch of the metadata log (metadata_log.py), is applied, and is then fetched by the nodes. A
+controller that starts on the volume of another takes over: same image, next epoch, and every broker that was alive
+gets a whole session to be heard of. A response that
 follows from a change waits until every node that is connected has fetched it (for a second at most), so that a client
 that has made a topic finds it on any node. Apache Kafka does not wait; docs/fidelity.md says why this does.
 
@@ -18,18 +20,17 @@ from typing import TYPE_CHECKING, Any, Final
 from ottla.broker.configs import BrokerConfigs
 from ottla.broker.controller.decision import CONTROLLER_ID, Decision
 from ottla.broker.controller.handlers import CONTROLLER
+from ottla.broker.controller.metadata_log import MetadataLog, SnapshotPolicy
 from ottla.broker.controller.state import ControllerState
-from ottla.broker.log.config import NEVER, LogConfig
-from ottla.broker.log.log import Log
-from ottla.broker.log.validation import only_batch
-from ottla.broker.log.volume import Volume
-from ottla.broker.metadata.names import METADATA_TOPIC
-from ottla.broker.metadata.records import MetadataRecord, write_records
+from ottla.broker.log.config import NEVER
+from ottla.broker.log.fs import FileSystem
+from ottla.broker.metadata.records import MetadataRecord
+from ottla.broker.metadata.snapshots import SnapshotId
 from ottla.broker.server.background import reason, timed
 from ottla.broker.server.dispatch import Dispatcher
 from ottla.broker.server.faults import Faults
 from ottla.broker.server.server import Limits, Server
-from ottla.errors import NotControllerError
+from ottla.errors import BrokerError, NotControllerError, PositionOutOfRangeError, SnapshotNotFoundError
 from ottla.runtime import Runtime, Timer
 from ottla.wire import Message, Uuid
 
@@ -43,7 +44,6 @@ _AT_LEAST: Final = 1.0
 """How often sessions are looked at; one may begin at any time."""
 _ASLEEP: Final = 0.5
 _GRACE: Final = 0.2
-_LOG_CONFIG: Final = LogConfig(retention_ms=-1, max_message_bytes=NEVER, message_timestamp_after_max_ms=NEVER)
 
 
 class ControllerNode:
@@ -52,7 +52,7 @@ class ControllerNode:
     def __init__(
         self,
         runtime: Runtime,
-        volume: Volume,
+        fs: FileSystem,
         state: ControllerState,
         configs: BrokerConfigs,
     ) -> None:
@@ -61,8 +61,7 @@ class ControllerNode:
         self.state = state
         self._configs = configs
         self.host, self.port = "", 0
-        self._volume = volume
-        self._log: Log = volume.acquire(f"{METADATA_TOPIC}-0", _LOG_CONFIG, self.now_ms())
+        self._log = MetadataLog(fs, SnapshotPolicy.of(configs), self.now_ms())
         # Without faults: a rule for the next Fetch of a client must not strike a node that follows the log.
         self.dispatcher = Dispatcher(self, CONTROLLER.limited({}), Faults(), listener="CONTROLLER")
         self._server = Server(
@@ -79,24 +78,34 @@ class ControllerNode:
         """Why it has stopped by itself."""
         self._ending: asyncio.Task[None] | None = None
 
-    async def start(self, host: str) -> None:
+    async def start(self, host: str, port: int = 0) -> None:
+        """Takes over what the log has, or begins a new cluster; a free port is chosen where none is named."""
+        image = self._log.replay()
+        self.state.take_over(image, self.now())
         self.host = host
-        self.port = await self._server.listen(host, 0)
-        self.commit(self.state.bootstrap())
+        self.port = await self._server.listen(host, port)
+        if not self._log.end_offset:
+            self.commit(self.state.bootstrap())
         self._look_again(_AT_LEAST)
         self._tend("leader.imbalance.check.interval.seconds", 1, self.state.balance_leaders)
         self._tend("unclean.leader.election.interval.ms", 1000, self.state.elect_unclean_leaders)
 
-    async def stop(self) -> None:
-        """Once; a second call waits for the first."""
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it has been told to stop, or has stopped by itself."""
+        return self._ending is not None
+
+    async def stop(self, *, clean: bool = True) -> None:
+        """Once; a second call waits for the first. One that is not clean leaves its files as they are."""
         if self._ending is None:
-            self._ending = asyncio.create_task(self._end())
+            self._ending = asyncio.create_task(self._end(clean))
         await asyncio.shield(self._ending)
 
-    async def _end(self) -> None:
+    async def _end(self, clean: bool) -> None:
         self._cancel_timers()
         await self._server.close()
-        self._volume.release(f"{METADATA_TOPIC}-0")
+        if clean:
+            self._log.close()
 
     def fail(self, what: str, error: Exception) -> None:
         """Stops the controller, because it cannot do something that it has to."""
@@ -105,7 +114,7 @@ class ControllerNode:
             self.failure = reason(what, error)
             self.dispatcher.pause()
             self._cancel_timers()
-            self._ending = asyncio.create_task(self._end())
+            self._ending = asyncio.create_task(self._end(clean=False))
 
     def _cancel_timers(self) -> None:
         for timer in self._timers.values():
@@ -132,7 +141,7 @@ class ControllerNode:
             raise NotControllerError(f"The controller has stopped: {self.failure}")
         if records:
             now_ms = self.now_ms()
-            self._log.append_as_leader(only_batch(write_records(records, now_ms)), 0, now_ms)
+            self._log.append(records, now_ms)
             try:
                 self.state.apply(records)
             except Exception as error:
@@ -140,7 +149,15 @@ class ControllerNode:
                 self.fail("it cannot apply its own decision", error)
                 raise
             self._wake()
-        return self._log.log_end_offset
+            self._tend_log(now_ms)
+        return self._log.end_offset
+
+    def _tend_log(self, now_ms: int) -> None:
+        try:
+            self._log.tend(self.state.image, now_ms)
+        except (OSError, BrokerError) as error:
+            # What is decided is in the log; the next decision tries again.
+            _log.warning("the controller cannot write a snapshot of the metadata log: %s", error)
 
     async def carry_out(self, decision: Decision[Any]) -> Any:
         """Commits a decision; its response, when the nodes know."""
@@ -171,7 +188,7 @@ class ControllerNode:
 
     # The metadata log
 
-    async def read(self, node_id: int, offset: int, max_bytes: int, wait: float) -> memoryview | bytes:
+    async def read(self, node_id: int, offset: int, max_bytes: int, wait: float) -> bytes:
         """What a node lacks from `offset` on; waits if that is nothing yet."""
         fetch = self._fetches[node_id] = object()
         self._positions[node_id] = offset
@@ -179,17 +196,37 @@ class ControllerNode:
         self._wake()
         deadline = self.now() + wait
         try:
-            while self._log.log_end_offset <= offset and self.now() < deadline:
+            while self._log.end_offset <= offset and self.now() < deadline:
                 await self._change(deadline - self.now())
         except asyncio.CancelledError:
             self._forget(node_id, fetch)
             raise
-        end = self._log.log_end_offset
-        return b"".join(self._log.read(offset, max_bytes, end, at_least_one=True).parts)
+        if offset < self._log.start_offset:
+            return b""  # a snapshot has taken its place meanwhile, which the next fetch gets to know
+        return self._log.read(offset, max_bytes)
+
+    def snapshot_for(self, offset: int) -> SnapshotId | None:
+        """What a node has to begin with that wants to read from `offset`; None if the log has that."""
+        return self._log.snapshot if offset < self._log.start_offset else None
+
+    def read_snapshot(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[bytes, int]:
+        """A part of a snapshot, and the size of the whole; the BrokerError if there is none."""
+        try:
+            size = self._log.snapshot_size(snapshot)
+        except KeyError:
+            raise SnapshotNotFoundError from None
+        if not 0 <= position < size:
+            raise PositionOutOfRangeError
+        return self._log.read_snapshot(snapshot, position, max_bytes), size
 
     @property
     def log_end_offset(self) -> int:
-        return self._log.log_end_offset
+        return self._log.end_offset
+
+    @property
+    def epoch(self) -> int:
+        """One more than that of the controller before it."""
+        return self._log.epoch
 
     async def _change(self, within: float) -> None:
         """Until something has changed, or the time is up."""

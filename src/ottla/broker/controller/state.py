@@ -79,8 +79,14 @@ class ControllerState:
         self._context = Context(self.image, self._sessions, configs, random, shared_volume)
 
     def apply(self, records: Iterable[MetadataRecord]) -> Delta:
-        """The records of a decision are in the log now; also replays a log from its beginning."""
+        """The records of a decision are in the log now."""
         return self.image.apply_all(records)
+
+    def take_over(self, image: MetadataImage, now: float) -> None:
+        """Goes on from what the last one has decided. Sessions are in no log: brokers that are alive get new ones."""
+        self.image.become(image)
+        for broker in self.image.alive_brokers():
+            self._sessions.touch(broker.id, broker.epoch, -1, now)
 
     def bootstrap(self) -> Sequence[MetadataRecord]:
         """The first records of a new cluster: every feature at its highest level, and how small an ISR may be.

@@ -4,9 +4,9 @@ Three connections, because a connection serves one request at a time: one for th
 for heartbeats, one for what clients request of the controller. All of them go over the Runtime's network, and `cut`
 cuts them: a node that is cut off serves on with what it knows, until the controller fences it.
 
-A connection that fails is opened again. Records that are fetched and cannot be applied are another matter: they end
-the node. The channel knows nothing of the node but what it registers: the image that it replays the log into, and the
-two calls for what it cannot do itself, are handed in.
+A connection that fails is opened again: the controller may be started anew, and goes on where it was. Records that
+are fetched and cannot be applied are another matter: they end the node. The channel knows nothing of the node but
+what it registers: the image that it replays the log into, and two calls for what it cannot do itself, are handed in.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ottla.broker.metadata.features import SUPPORTED
 from ottla.broker.metadata.image import Delta, MetadataImage
 from ottla.broker.metadata.names import METADATA_TOPIC
 from ottla.broker.metadata.records import read_records
+from ottla.broker.metadata.snapshots import read_snapshot
 from ottla.broker.server.background import Fail, unending
 from ottla.errors import BrokerError, KafkaError, RequestTimedOutError, StaleBrokerEpochError, raise_for_code
 from ottla.net.channel import Channel
@@ -39,6 +40,8 @@ from ottla.wire.messages import (
     EnvelopeResponse,
     FetchRequest,
     FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
 )
 from ottla.wire.primitives import Buffer
 
@@ -51,6 +54,7 @@ FETCH_VERSION: Final = 12
 """The last that names topics by name and carries the broker's id at the top."""
 _FETCH_WAIT: Final = 10.0
 _FETCH_BYTES: Final = 8 * 1024 * 1024
+_SNAPSHOT_VERSION: Final = 0
 _REQUEST_TIMEOUT: Final = 30.0
 _RETRY: Final = 0.05
 _START_TIMEOUT: Final = 60.0
@@ -186,7 +190,7 @@ class ControllerChannel:
             request_principal=call.principal.to_bytes(),
             client_host_address=b"\x7f\0\0\1",
         )
-        response = await self._request("forward", envelope, 0, EnvelopeResponse)
+        response = await self._forward(envelope, 0, EnvelopeResponse)
         raise_for_code(response.error_code)
         assert response.response_data is not None
         return decode_response(call.handler.api, call.version, response.response_data)
@@ -194,12 +198,12 @@ class ControllerChannel:
     async def create_topics(self, topics: list[CreateTopicsRequest.CreatableTopic]) -> CreateTopicsResponse:
         """For topics that come into being because a client uses them."""
         request = CreateTopicsRequest(topics=topics, timeout_ms=30_000)
-        return await self._request("forward", request, 7, CreateTopicsResponse)
+        return await self._forward(request, 7, CreateTopicsResponse)
 
     async def allocate_producer_ids(self) -> tuple[int, int]:
         """A block of ids: the first, and the one behind the last."""
         request = AllocateProducerIdsRequest(broker_id=self._broker.id, broker_epoch=self._epoch)
-        block = await self._request("forward", request, 0, AllocateProducerIdsResponse)
+        block = await self._forward(request, 0, AllocateProducerIdsResponse)
         raise_for_code(block.error_code)
         return block.producer_id_start, block.producer_id_start + block.producer_id_len
 
@@ -213,6 +217,17 @@ class ControllerChannel:
             raise RequestTimedOutError(f"the controller cannot be reached: {error}") from error
         assert isinstance(response, expected)
         return response
+
+    async def _forward(self, request: Message, version: int, expected: type[_R]) -> _R:
+        """As `_request`, but as in Kafka it waits for a controller that is away; not where the link is cut."""
+        deadline = self._clock.monotonic() + _REQUEST_TIMEOUT
+        while True:
+            try:
+                return await self._request("forward", request, version, expected)
+            except RequestTimedOutError:
+                if self._cut or self._closed or self._clock.monotonic() >= deadline:
+                    raise
+            await self._clock.sleep(_RETRY)
 
     async def _channel(self, purpose: str) -> Channel:
         lock = self._opening.setdefault(purpose, asyncio.Lock())
@@ -250,13 +265,17 @@ class ControllerChannel:
                 if self._epoch < 0:
                     await self._register()
                 await self._notice_own_state()
-                records = await self._pull()
+                fetched = await self._pull()
+                image = await self._fetch_snapshot(fetched)
             except _Failures as error:
                 _log.info("node %s: the metadata log cannot be followed: %s", self._broker.id, error)
                 await self._clock.sleep(_RETRY)
             else:
                 # Outside of the try: a volume's OSError is no failure of a connection, and does not pass.
-                self._apply(records)
+                if image is not None:
+                    self._on_change(self._image.become(image))
+                else:
+                    self._apply(fetched.records)
 
     async def _register(self) -> None:
         request = BrokerRegistrationRequest(
@@ -280,8 +299,8 @@ class ControllerChannel:
         raise_for_code(response.error_code)
         self._epoch = response.broker_epoch
 
-    async def _pull(self) -> Buffer | None:
-        """The next records of the metadata log."""
+    async def _pull(self) -> FetchResponse.PartitionData:
+        """The next records of the metadata log, or the id of a snapshot where the log begins behind them."""
         channel = await self._channel("metadata")
         partition = FetchRequest.FetchPartition(
             partition=0, fetch_offset=self._image.offset + 1, partition_max_bytes=_FETCH_BYTES
@@ -295,10 +314,43 @@ class ControllerChannel:
         )
         response = await channel.request(request, FETCH_VERSION, _FETCH_WAIT + _REQUEST_TIMEOUT)
         assert isinstance(response, FetchResponse)
+        raise_for_code(response.error_code)
         (fetched,) = response.responses[0].partitions
         raise_for_code(fetched.error_code)
         await self._running.wait()
-        return fetched.records
+        return fetched
+
+    async def _fetch_snapshot(self, fetched: FetchResponse.PartitionData) -> MetadataImage | None:
+        """The image of the snapshot that a fetch has named, if it has."""
+        named = fetched.snapshot_id
+        if named is None or named.end_offset < 0:
+            return None
+        data = bytearray()
+        size = 1
+        while len(data) < size:
+            part = await self._pull_snapshot(named, len(data))
+            raise_for_code(part.error_code)
+            data += part.unaligned_records or b""
+            size = part.size
+        await self._running.wait()
+        return read_snapshot(data, named.end_offset)
+
+    async def _pull_snapshot(
+        self, named: FetchResponse.SnapshotId, position: int
+    ) -> FetchSnapshotResponse.PartitionSnapshot:
+        channel = await self._channel("metadata")
+        partition = FetchSnapshotRequest.PartitionSnapshot(
+            snapshot_id=FetchSnapshotRequest.SnapshotId(end_offset=named.end_offset, epoch=named.epoch),
+            position=position,
+        )
+        request = FetchSnapshotRequest(
+            replica_id=self._broker.id,
+            max_bytes=_FETCH_BYTES,
+            topics=[FetchSnapshotRequest.TopicSnapshot(name=METADATA_TOPIC, partitions=[partition])],
+        )
+        response = await channel.request(request, _SNAPSHOT_VERSION, _REQUEST_TIMEOUT)
+        assert isinstance(response, FetchSnapshotResponse)
+        return response.topics[0].partitions[0]
 
     def _apply(self, records: Buffer | None) -> None:
         if records:

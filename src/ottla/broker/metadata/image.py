@@ -11,8 +11,8 @@ of the run and `new` the one after its last; what came and went in between is no
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Final
+from dataclasses import dataclass, field, fields, replace
+from typing import Final, TypeVar
 
 from ottla.broker.metadata.records import (
     NO_LEADER,
@@ -35,6 +35,8 @@ from ottla.wire.resources import ConfigResourceType
 
 _NO_CONFIGS: Final[Mapping[str, str]] = {}
 
+_K = TypeVar("_K")
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerImage:
@@ -42,14 +44,13 @@ class BrokerImage:
 
     id: int
     epoch: int
+    """Where its registration stands in the log: a broker that has read so far may be unfenced."""
     incarnation_id: Uuid
     listeners: tuple[BrokerEndpoint, ...]
     rack: str | None
     fenced: bool
     in_controlled_shutdown: bool
     features: tuple[SupportedFeature, ...]
-    registration_offset: int
-    """Where its registration stands in the log: a broker that has read it may be unfenced."""
 
     @property
     def alive(self) -> bool:
@@ -214,6 +215,30 @@ class MetadataImage:
                 self._set_feature(record)
                 delta.features[record.name] = None
 
+    def become(self, other: MetadataImage) -> Delta:
+        """Becomes another image, that of a snapshot, which is given up with that; what it changed."""
+        delta = Delta()
+        for topic in self.topics.values():
+            if topic.id not in other.topics_by_id:
+                delta.note_removal(topic.id, topic.name)
+                for index, partition in topic.partitions.items():
+                    delta.note_partition(topic.name, topic.id, index, partition, None)
+        for topic in other.topics.values():
+            known = self.topics_by_id.get(topic.id)
+            if known is None:
+                delta.note_topic(topic.id, topic.name)
+            for index, partition in topic.partitions.items():
+                old = None if known is None else known.partitions.get(index)
+                if old != partition:
+                    delta.note_partition(topic.name, topic.id, index, old, partition)
+        delta.brokers = _differing(self.brokers, other.brokers)
+        delta.configs = _differing(self.configs, other.configs)
+        delta.features = _differing(self.features, other.features)
+        delta.producer_ids = self.next_producer_id != other.next_producer_id
+        for each in fields(self):
+            setattr(self, each.name, getattr(other, each.name))
+        return delta
+
     def config_overrides(self, resource_type: int, resource_name: str) -> Mapping[str, str]:
         """What has been set for one resource, as text; the broker "" stands for every broker's default."""
         return self.configs.get((resource_type, resource_name), _NO_CONFIGS)
@@ -238,7 +263,14 @@ class MetadataImage:
     def _add_partition(self, record: PartitionRecord, delta: Delta) -> None:
         topic = self.topics_by_id[record.topic_id]
         new = PartitionImage(
-            record.replicas, record.isr, record.leader, record.leader_epoch, record.partition_epoch
+            record.replicas,
+            record.isr,
+            record.leader,
+            record.leader_epoch,
+            record.partition_epoch,
+            record.adding,
+            record.removing,
+            record.recovering,
         )
         delta.note_partition(topic.name, topic.id, record.index, None, new)
         topic.partitions[record.index] = new
@@ -268,7 +300,6 @@ class MetadataImage:
             fenced=record.fenced,
             in_controlled_shutdown=record.in_controlled_shutdown,
             features=record.features,
-            registration_offset=self.offset,
         )
 
     def _change_broker(self, record: BrokerChangeRecord) -> None:
@@ -296,3 +327,8 @@ class MetadataImage:
             self.features[record.name] = record.level
         else:
             self.features.pop(record.name, None)
+
+
+def _differing(old: Mapping[_K, object], new: Mapping[_K, object]) -> dict[_K, None]:
+    """The keys whose values differ, or that only one of the two has."""
+    return {key: None for key in {**old, **new} if old.get(key) != new.get(key)}

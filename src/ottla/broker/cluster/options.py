@@ -1,0 +1,56 @@
+"""What a user says of a cluster: its topics, racks and ports, checked where they are given.
+
+Inside the cluster a mistake would show as something else; here it is named, with what is meant instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+_HIGHEST_PORT: Final = 65535
+
+
+@dataclass(frozen=True)
+class TopicSpec:
+    """A topic to be created: `topics={"orders": TopicSpec(6, config={"cleanup.policy": "compact"})}`."""
+
+    partitions: int = 1
+    replicas: int = -1
+    config: Mapping[str, object] = field(default_factory=dict)
+
+
+def topic_specs(topics: Mapping[str, int | TopicSpec] | Sequence[str]) -> dict[str, TopicSpec]:
+    if isinstance(topics, str):
+        raise TypeError(f'topics={topics!r}: a list or a dict of topics is meant, as in {{"{topics}": 1}}')
+    check("topics", topics, Iterable, "a list or a dict of topics")
+    for name in topics:
+        check("topic", name, str, "a name")
+    if not isinstance(topics, Mapping):
+        return {name: TopicSpec() for name in topics}
+    return {name: _spec(name, spec) for name, spec in topics.items()}
+
+
+def _spec(name: str, given: int | TopicSpec) -> TopicSpec:
+    spec = given if isinstance(given, TopicSpec) else TopicSpec(partitions=given)
+    check(f"partitions of {name!r}", spec.partitions, int, "a number, or a TopicSpec,")
+    check(f"replicas of {name!r}", spec.replicas, int, "a number")
+    check(f"config of {name!r}", spec.config, Mapping, "a dict of Kafka's names and their values")
+    return spec
+
+
+def check_rack(rack: str | None) -> None:
+    check("rack", "" if rack is None else rack, str, "a name or None")
+
+
+def check_port(port: int) -> None:
+    check("port", port, int, "a number")
+    if not 0 <= port <= _HIGHEST_PORT:
+        raise ValueError(f"port={port}: ports end at {_HIGHEST_PORT}, and 0 stands for a free one")
+
+
+def check(name: str, value: object, kind: type | tuple[type, ...], meant: str) -> None:
+    """A TypeError where the value is not of that kind; `meant` says in words what is."""
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise TypeError(f"{name}={value!r}: {meant} is meant")
