@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -84,10 +85,28 @@ def test_new_partitions_count_with_all_their_records() -> None:
 def test_a_rest_is_over_after_its_time_and_for_any_other_offset() -> None:
     rest = Rest(0.05)
     assert rest.left({"t": {"0": 1}}, now=0.0) == 0.0
+    rest.begin({"t": {"0": 1}}, now=5.0)
     rest.begin({"t": {"0": 1}}, now=10.0)
     assert rest.left({"t": {"0": 1}}, now=10.02) == pytest.approx(0.03)
     assert rest.left({"t": {"0": 2}}, now=10.02) == 0.0
     assert rest.left({"t": {"0": 1}}, now=10.05) == 0.0
+
+
+def test_a_rest_grows_with_the_time_for_which_nothing_has_come() -> None:
+    rest = Rest(0.05)
+    now, requests = 10.0, []
+    while now < 12.0:
+        now += rest.left({"t": {"0": 1}}, now)
+        requests.append(now)
+        rest.begin({"t": {"0": 1}}, now)
+        now += 0.011  # until Spark calls again
+    pauses = [later - earlier for earlier, later in pairwise(requests)]
+    assert pauses[0] == pytest.approx(0.011), "at once"
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == pytest.approx(0.05)
+    assert len([each for each in requests if 11.0 <= each < 12.0]) <= 20
+    rest.begin({"t": {"0": 2}}, now)
+    assert rest.left({"t": {"0": 2}}, now) == 0.0, "the stream is not idle any more"
 
 
 def _earliest(there: PartitionOffsets) -> Callable[[Collection[TopicPartition]], PartitionOffsets]:

@@ -418,6 +418,8 @@ def test_an_idle_stream_sends_requests_twenty_times_a_second(kafka: Cluster, mak
     time = Time()
     reader = make(time=time)
     first = latest(reader, {})
+    assert latest(reader, first) == first
+    time.now += 1.0  # it has been idle for long enough
     requests = kafka.faults.add(api="ListOffsets", when="response", action=delay(0.0))
     discovered = kafka.faults.add(api="Metadata", when="response", action=delay(0.0))
     until = time.now + 2.0

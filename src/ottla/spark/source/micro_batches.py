@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from ottla.client.topic_partition import TopicPartition
 from ottla.spark.options.topics import Topics
 from ottla.spark.source.checkpoint import PartitionOffsets
 from ottla.spark.source.data_loss import check_micro_batch
 from ottla.spark.source.ranges import OffsetRange
+
+_PART_OF_IDLE_TIME: Final = 8
+"""A request finds what has come while it was not sent: so late, measured by how long there had been nothing."""
 
 FirstOffsets: TypeAlias = Callable[[Collection[TopicPartition]], PartitionOffsets]
 """The first offsets of those of the given partitions that exist."""
@@ -82,17 +85,21 @@ class Rest:
     """A pause before brokers get a request again whose last response had nothing new.
 
     A pause, and not the old response once more: Spark takes "nothing new" for the truth at the time of its call, and
-    `processAllAvailable()` returns on it.
+    `processAllAvailable()` returns on it. It grows with the time for which nothing has come: rows that follow those
+    of the last batch are found at once, since the pause would be a part of their latency, and a stream that is idle
+    sends few requests.
     """
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+    def __init__(self, longest: float) -> None:
+        self._longest = longest
         self._offset: Mapping[str, Any] | None = None
-        self._until = -math.inf
+        self._idle_since = self._until = -math.inf
 
     def begin(self, offset: Mapping[str, Any], now: float) -> None:
         """There was nothing new behind this offset."""
-        self._offset, self._until = offset, now + self._seconds
+        if offset != self._offset:
+            self._offset, self._idle_since = offset, now
+        self._until = now + min((now - self._idle_since) / _PART_OF_IDLE_TIME, self._longest)
 
     def left(self, offset: Mapping[str, Any], now: float) -> float:
         """The seconds to wait before the next request for what is behind this offset."""
