@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from ottla.errors import ProtocolError
-from ottla.wire import api_for_key, api_keys, api_named
+from ottla.wire import api_for_key, api_key, api_keys, api_named
 from ottla.wire.schema import (
     StructSchema,
     Versions,
@@ -79,6 +82,18 @@ def test_unknown_apis_are_protocol_errors() -> None:
         api_for_key(999)
     with pytest.raises(ProtocolError, match="no API named 'Fetsch'"):
         api_named("Fetsch")
+    with pytest.raises(ProtocolError, match="no API named 'Fetsch'"):
+        api_key("Fetsch")
+
+
+def test_keys_are_known_by_name_without_a_class_being_made() -> None:
+    assert [api_key(api_for_key(key).name) for key in api_keys()] == list(api_keys())
+    code = (
+        "from ottla.wire import api_key; from ottla.wire.message import message_class as made; "
+        "before = made.cache_info(); print(api_key('Fetch'), made.cache_info() == before)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "1 True\n"
 
 
 def test_versions() -> None:

@@ -10,7 +10,7 @@ use (decoder.py, encoder.py). Everything here raises DecodeError for bytes that 
 messages that are, and touches neither sockets nor clocks nor threads.
 """
 
-from ottla.wire.apis import Api, api_for_key, api_keys, api_named
+from ottla.wire.apis import Api, api_for_key, api_key, api_keys, api_named
 from ottla.wire.frames import (
     DEFAULT_MAX_FRAME_SIZE,
     correlation_id_of,
@@ -33,6 +33,7 @@ __all__ = [
     "Versions",
     "WireStruct",
     "api_for_key",
+    "api_key",
     "api_keys",
     "api_named",
     "correlation_id_of",

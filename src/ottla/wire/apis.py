@@ -5,6 +5,7 @@ What one broker serves is not known here: that is negotiated (ApiVersions).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -72,7 +73,17 @@ def api_for_key(key: int) -> Api:
 @cache
 def api_named(name: str) -> Api:
     """By Kafka's name: `api_named("Fetch")`."""
-    for key, known in api_names().items():
-        if known == name:
-            return api_for_key(key)
-    raise ProtocolError(f"the Kafka protocol has no API named {name!r}")
+    return api_for_key(api_key(name))
+
+
+def api_key(name: str) -> int:
+    """By Kafka's name. Makes no classes: a table of all APIs costs nothing of those that are never sent."""
+    key = _keys().get(name)
+    if key is None:
+        raise ProtocolError(f"the Kafka protocol has no API named {name!r}")
+    return key
+
+
+@cache
+def _keys() -> Mapping[str, int]:
+    return {name: key for key, name in api_names().items()}

@@ -5,10 +5,9 @@ Negotiated per connection, never remembered beyond it: in a rolling upgrade the 
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
+from ottla._version import __version__
 from ottla.errors import UnsupportedApiError, raise_for_code
 from ottla.wire import Message, Versions, api_for_key
 from ottla.wire.messages import ApiVersionsRequest, ApiVersionsResponse
@@ -18,20 +17,9 @@ _UNSUPPORTED_VERSION: Final = 35
 _KEY: Final = ApiVersionsRequest.API_KEY
 
 
-@cache
-def _software_version() -> str:
-    # Not of the package's root: that sits above every layer.
-    try:
-        return version(_SOFTWARE_NAME)
-    except PackageNotFoundError:
-        return "unknown"
-
-
 def first_request() -> tuple[ApiVersionsRequest, int]:
     """What to send first on a connection, and at which version."""
-    request = ApiVersionsRequest(
-        client_software_name=_SOFTWARE_NAME, client_software_version=_software_version()
-    )
+    request = ApiVersionsRequest(client_software_name=_SOFTWARE_NAME, client_software_version=__version__)
     return request, api_for_key(_KEY).stable_versions.high
 
 

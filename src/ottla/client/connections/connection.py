@@ -26,7 +26,7 @@ from ottla.errors import (
 from ottla.hooks import Hooks
 from ottla.net import Channel, Decode, OnDone, PendingRequest
 from ottla.runtime import Buffers, Runtime, Timer
-from ottla.wire import DEFAULT_MAX_FRAME_SIZE, Message, api_named
+from ottla.wire import DEFAULT_MAX_FRAME_SIZE, Message, api_key
 from ottla.wire.apis import Api
 from ottla.wire.messages import ApiVersionsResponse
 
@@ -76,7 +76,7 @@ _THROTTLED_SINCE: Final = {
     "DescribeDelegationToken": 1,
     "DeleteGroups": 1,
 }
-_THROTTLED_SINCE_BY_KEY: Final = {api_named(name).key: version for name, version in _THROTTLED_SINCE.items()}
+_THROTTLED_SINCE_BY_KEY: Final = {api_key(name): version for name, version in _THROTTLED_SINCE.items()}
 
 
 class BrokerConnection:

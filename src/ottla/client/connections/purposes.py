@@ -9,14 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from ottla.wire import Message
-from ottla.wire.messages import (
-    FetchRequest,
-    JoinGroupRequest,
-    ProduceRequest,
-    ShareFetchRequest,
-    SyncGroupRequest,
-)
+from ottla.wire import Message, api_key
 
 
 class Purpose(Enum):
@@ -32,11 +25,11 @@ class Purpose(Enum):
 
 
 _BY_API: Final = {
-    ProduceRequest.API_KEY: Purpose.PRODUCE,
-    FetchRequest.API_KEY: Purpose.FETCH,
-    ShareFetchRequest.API_KEY: Purpose.FETCH,
-    JoinGroupRequest.API_KEY: Purpose.GROUP,
-    SyncGroupRequest.API_KEY: Purpose.GROUP,
+    api_key("Produce"): Purpose.PRODUCE,
+    api_key("Fetch"): Purpose.FETCH,
+    api_key("ShareFetch"): Purpose.FETCH,
+    api_key("JoinGroup"): Purpose.GROUP,
+    api_key("SyncGroup"): Purpose.GROUP,
 }
 
 

@@ -23,7 +23,7 @@ from ottla.errors import (
     ThrottlingQuotaExceededError,
     UnknownTopicOrPartitionError,
 )
-from ottla.wire import Message, api_named
+from ottla.wire import Message, api_key
 
 
 class Destination(Enum):
@@ -161,7 +161,7 @@ def _routes() -> Mapping[int, Route]:
     add(Destination.ANY, Listed("coordinator_keys", "coordinators", (), ("key",)), "FindCoordinator")
     add(Destination.EVERY, WholeRequest(), "ListGroups", "DescribeLogDirs", "ListTransactions")
     add(Destination.NAMED, WholeRequest(), *_FOR_A_NAMED_BROKER)
-    return {api_named(api).key: route for api, route in by_api.items()}
+    return {api_key(api): route for api, route in by_api.items()}
 
 
 _FOR_THE_CONTROLLER: Final = (
