@@ -10,10 +10,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Self, TypeAlias, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar, Unpack
 from weakref import finalize
 
-from ottla.client.admin import AsyncAdmin
 from ottla.client.blocking.forks import forked_error, on_fork
 from ottla.client.consume.consumer import AsyncConsumer, OnError
 from ottla.client.consume.dead_letters import DeadLetters
@@ -37,6 +36,9 @@ from ottla.runtime import Runtime, SystemRuntime, this_thread
 from ottla.serde import resolve_deserializer, resolve_serializer
 from ottla.wire import Message
 from ottla.wire.records import Delivery
+
+if TYPE_CHECKING:
+    from ottla.client.admin import AsyncAdmin
 
 _T = TypeVar("_T")
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from ottla.client.admin import AsyncAdmin
 from ottla.client.connections.brokers import Brokers
 from ottla.client.consume.consumer import AsyncConsumer
 from ottla.client.consume.context import ConsumerContext
@@ -35,6 +35,9 @@ from ottla.errors import KafkaError
 from ottla.hooks import Hooks, ProducerInterceptor
 from ottla.runtime import Runtime
 from ottla.serde import Serialize
+
+if TYPE_CHECKING:
+    from ottla.client.admin import AsyncAdmin
 
 _logger = logging.getLogger("ottla.client")
 
@@ -73,7 +76,6 @@ class ClientCore:
             threads=threads,
         )
         self.requests = Requests(config, runtime, self._brokers, self.metadata)
-        self.admin = AsyncAdmin(self.requests, self.metadata, config, runtime)
         self._telemetry = TelemetryReporter(config, runtime, self._brokers, self._tasks, self.metrics)
         self._consumers: dict[AsyncConsumer, int] = {}
         self._failure: KafkaError | None = None
@@ -83,6 +85,13 @@ class ClientCore:
         self._tasks.on_crash = self._crashed
         self._telemetry.start()
         self.metadata.start()
+
+    @cached_property
+    def admin(self) -> AsyncAdmin:
+        """Imported with its first use: a client that only reads or writes, as in a Spark worker, has none."""
+        from ottla.client.admin import AsyncAdmin
+
+        return AsyncAdmin(self.home, self.requests, self.metadata, self._config, self._runtime)
 
     def _crashed(self, name: str, error: BaseException) -> None:
         """A bug of ours: a call must not wait for what does not run any more."""

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.client.admin import AsyncAdmin
 from ottla.client.connections.brokers import Brokers
+from ottla.client.home_loop import HomeLoop
 from ottla.client.metadata import Metadata
 from ottla.client.requests.requests import Requests
 from ottla.wire import Message
@@ -36,5 +37,5 @@ def requester(world: World, cluster: AsyncCluster | str, **options: Any) -> Requ
     metadata = Metadata(parts.config, parts.runtime, parts.hooks, parts.brokers, parts.tasks)
     metadata.start()
     requests = Requests(parts.config, parts.runtime, parts.brokers, metadata)
-    admin = AsyncAdmin(requests, metadata, parts.config, parts.runtime)
+    admin = AsyncAdmin(HomeLoop(), requests, metadata, parts.config, parts.runtime)
     return Requester(requests, admin, metadata, parts.brokers)

@@ -26,9 +26,9 @@ class AdminBase:
     """Of the modules beside it, each with the calls of one subject; AsyncAdmin inherits all of them."""
 
     def __init__(
-        self, requests: Requests, metadata: Metadata, config: ClientConfig, runtime: Runtime
+        self, home: HomeLoop, requests: Requests, metadata: Metadata, config: ClientConfig, runtime: Runtime
     ) -> None:
-        self._home = HomeLoop()
+        self._home = home
         self._on_loop = requests, metadata
         self._config = config
         self._runtime = runtime

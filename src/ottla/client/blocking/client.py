@@ -13,11 +13,10 @@ rest is done on a loop that the calling thread runs (driver.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-from ottla.client.blocking.admin import Admin
 from ottla.client.blocking.consumer import Consumer
 from ottla.client.blocking.driver import Driver
 from ottla.client.blocking.forks import on_fork
@@ -34,7 +33,6 @@ from ottla.client.partitioners.function import PartitionFunction
 from ottla.client.produce.batch_delivery import BatchDelivery
 from ottla.client.produce.columns import Handover
 from ottla.client.produce.failures import still_under_way
-from ottla.client.produce.producer import Producer
 from ottla.client.produce.record_path import NoRoom
 from ottla.client.produce.tables import is_several
 from ottla.client.requests.requests import Shard
@@ -43,6 +41,9 @@ from ottla.errors import KafkaError
 from ottla.hooks import ConsumerInterceptor, ProducerInterceptor
 from ottla.wire import Message
 from ottla.wire.records import Delivery
+
+if TYPE_CHECKING:
+    from ottla.client.blocking.admin import Admin
 
 _T = TypeVar("_T")
 
@@ -83,15 +84,13 @@ class Client:
         )
         on_fork(self)
         try:
-            self._producer, self.admin = self._driver.call(self._start())
+            self._core = self._driver.call(_called(self._client._running))
         except BaseException:
             self._driver.close()
             raise
+        self._producer = self._core.producer
         self._appends = self._producer.quick_appends
         self._dirty = self._producer.dirty
-
-    async def _start(self) -> tuple[Producer, Admin]:
-        return self._client._running().producer, Admin(self._client.admin, self._driver.call)
 
     def __enter__(self) -> Self:
         return self
@@ -225,6 +224,14 @@ class Client:
         return self.consume(*topics, start=start, stop=stop).batches()
 
     # Everything else
+
+    @cached_property
+    def admin(self) -> Admin:
+        """Topics, configs, offsets, records and brokers."""
+        # With its first use, as ClientCore does: it is a good part of what there is to import.
+        from ottla.client.blocking.admin import Admin
+
+        return Admin(self._core.admin, self._driver.call)
 
     def request(
         self,
