@@ -19,7 +19,8 @@ from pyspark.sql.types import (
 from ottla.broker import Cluster
 from ottla.spark.options.connector import SinkOptions
 from ottla.spark.sink.columns import SinkColumns
-from ottla.spark.sink.row_sender import SentRows, send_rows
+from ottla.spark.sink.row_sender import send_rows
+from ottla.spark.sink.sent_rows import SentRows
 
 HEADERS = pyarrow.list_(pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())]))
 _ARROW = {

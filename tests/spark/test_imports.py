@@ -51,13 +51,29 @@ def rooms(loaded: set[str]) -> set[str]:
     return {name.split(".")[2] for name in loaded if name.startswith("ottla.spark.")}
 
 
-def test_finding_the_source_loads_no_client_and_no_arrow() -> None:
+def test_finding_the_source_loads_neither_options_nor_client_nor_arrow() -> None:
     loaded = loaded_by("ottla.spark.datasource")
+    assert loaded.isdisjoint({"pyarrow", "asyncio", "ottla.config", "ottla.client"})
+    assert rooms(loaded) == {"process", "datasource"}
+
+
+def test_the_columns_of_a_source_are_known_without_a_configuration() -> None:
+    loaded = loaded_by("ottla.spark.options.connector")
+    assert loaded.isdisjoint({"pyarrow", "asyncio", "ottla.config", "ottla.spark.options.client"})
+
+
+def test_planning_and_committing_a_write_loads_no_client_and_no_arrow() -> None:
+    loaded = loaded_by("ottla.spark.sink.writers")
     assert loaded.isdisjoint({"pyarrow", "asyncio", "ottla.client.client", "ottla.client.blocking"})
-    assert rooms(loaded).isdisjoint({"sink", "values"})
+
+
+def test_a_worker_that_writes_loads_no_admin_and_nothing_of_arrows_that_only_some_rows_need() -> None:
+    loaded = loaded_by("ottla.spark.sink.row_sender, ottla.client.blocking.client")
+    assert loaded.isdisjoint({"ottla.client.admin", "ottla.client.blocking.admin", "pyarrow.compute"})
 
 
 def test_a_worker_that_reads_loads_nothing_of_writing_and_the_other_way_round() -> None:
     assert rooms(loaded_by("ottla.spark.source.batch_reader")) == {"options", "process", "source"}
     assert rooms(loaded_by("ottla.spark.source.stream_reader")) == {"options", "process", "source"}
     assert rooms(loaded_by("ottla.spark.sink.writers")) == {"options", "process", "sink"}
+    assert rooms(loaded_by("ottla.spark.sink.row_sender")) == {"options", "process", "sink"}

@@ -2,23 +2,27 @@
 
 Options are parsed here, on the driver, and go on as values: a reader or writer that exists has options that fit.
 Everything else is theirs.
+
+Six kinds of Python processes have a part in a query, and all of them import this: what one of them has no use for is
+imported in the method that needs it.
 """
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceArrowWriter,
-    DataSourceReader,
-    DataSourceStreamArrowWriter,
-    DataSourceStreamReader,
-)
-from pyspark.sql.types import StructType
+from typing import TYPE_CHECKING
 
-from ottla.spark.options.connector import SinkOptions, SourceOptions, value_options
-from ottla.spark.options.parsing import OptionError, flag, optional
+from pyspark.sql.datasource import DataSource
+
 from ottla.spark.process.shipping import Shipped
-from ottla.spark.source.schema import default_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import (
+        DataSourceArrowWriter,
+        DataSourceReader,
+        DataSourceStreamArrowWriter,
+        DataSourceStreamReader,
+    )
+    from pyspark.sql.types import StructType
 
 
 class OttlaDataSource(Shipped, DataSource):
@@ -34,21 +38,29 @@ class OttlaDataSource(Shipped, DataSource):
         Spark calls this before it says whether the query is a stream, so only the options are parsed that columns
         depend on.
         """
+        from ottla.spark.options.connector import value_options
+        from ottla.spark.options.parsing import flag, optional
+        from ottla.spark.source.schema import default_schema
+
         given = {name.lower(): text for name, text in self.options.items()}
         include_headers = optional(given, "includeHeaders", flag) or False
         return default_schema(value_options(given), include_headers=include_headers)
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        from ottla.spark.options.connector import SourceOptions
         from ottla.spark.source.batch_reader import KafkaBatchReader
 
         return KafkaBatchReader(SourceOptions.parse(self.options, streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's name
+        from ottla.spark.options.connector import SourceOptions
         from ottla.spark.source.stream_reader import KafkaStreamReader
 
         return KafkaStreamReader(SourceOptions.parse(self.options, streaming=True), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        from ottla.spark.options.connector import SinkOptions
+        from ottla.spark.options.parsing import OptionError
         from ottla.spark.sink.writers import KafkaBatchWriter
 
         if overwrite:
@@ -60,6 +72,7 @@ class OttlaDataSource(Shipped, DataSource):
     def streamWriter(  # noqa: N802  Spark's name
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamArrowWriter:
+        from ottla.spark.options.connector import SinkOptions
         from ottla.spark.sink.writers import KafkaStreamWriter
 
         return KafkaStreamWriter(SinkOptions.parse(self.options), schema)

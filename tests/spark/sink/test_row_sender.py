@@ -17,7 +17,8 @@ from ottla.errors import BufferFullError, InvalidRecordError
 from ottla.spark.options.client import sink_config
 from ottla.spark.process import clients
 from ottla.spark.sink.columns import SinkColumns, SinkRowError
-from ottla.spark.sink.row_sender import SendError, Sent, _Sender
+from ottla.spark.sink.row_sender import SendError, _Sender
+from ottla.spark.sink.sent_rows import Sent
 from tests.client.produce.batches import batch_of
 from tests.spark.sinks import numbered, rows, schema_of, send, sink_options, values
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 
-from ottla.spark.sink.row_sender import Sent, SentRows, named, summary
+from ottla.spark.sink.sent_rows import Sent, SentRows, named, summary
 
 
 def test_messages_of_all_tasks_are_summed_up() -> None:

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 
-from ottla.spark.options.client import partitioner, sink_config, source_config
 from ottla.spark.options.offsets import (
     Latest,
     NoMatchStrategy,
@@ -187,6 +186,9 @@ def _offsets_per_trigger(given: Mapping[str, str]) -> tuple[int | None, int | No
 
 def _kafka_options(given: Mapping[str, str], client: str) -> dict[str, str]:
     """The options for Kafka's client without their prefix, checked by making the configuration from them."""
+    # Only where a query is planned: finding the source and its columns takes no configuration.
+    from ottla.spark.options.client import partitioner, sink_config, source_config
+
     kafka = {
         name.removeprefix(KAFKA_PREFIX): value
         for name, value in given.items()

@@ -3,6 +3,9 @@
 Spark reuses its Python workers: a task that finds a client here neither connects nor requests metadata. A task
 uses its client and leaves it open; idle ones end with their process, which Spark ends a minute after its last task.
 
+The client, which is most of what there is to import, comes in with the first one that is made: a process that only
+plans or commits starts without it.
+
 Invariants: a client that is handed out was made in this process and is open. At most `MOST` are kept.
 """
 
@@ -11,12 +14,14 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from ottla.client.blocking.client import Client
 from ottla.client.blocking.forks import on_fork
-from ottla.config import ClientConfig
 from ottla.errors import KafkaError
+
+if TYPE_CHECKING:
+    from ottla.client.blocking.client import Client
+    from ottla.config import ClientConfig
 
 MOST: Final = 8
 """A worker that meets more configurations than this meets a new one each time, and must not collect connections."""
@@ -42,6 +47,8 @@ class _Clients:
         on_fork(self)
 
     def get(self, config: ClientConfig, partitioner: str) -> Client:
+        from ottla.client.blocking.client import Client
+
         key = (config, partitioner)
         with self._lock:
             found = self._kept.get(key)

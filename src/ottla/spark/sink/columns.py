@@ -2,7 +2,7 @@
 
 The rules are the JVM connector's. Names count to the letter, of several columns with one name the first counts, and
 columns of other names are left alone. The schema is looked at once, on the driver; batches that come later have it.
-Nothing here sends anything.
+Nothing here sends anything. Arrow is imported where batches are looked at: the driver only looks at the schema.
 
 Invariant: rows of one topic stay in their order.
 """
@@ -12,10 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow
-import pyarrow.compute
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -24,6 +22,9 @@ from pyspark.sql.types import (
     StringType,
     StructType,
 )
+
+if TYPE_CHECKING:
+    import pyarrow
 
 _TEXT: Final = "string or binary"
 _HEADERS: Final = "array<struct<key:string,value:binary>>"
@@ -76,6 +77,8 @@ class SinkColumns:
         return dict(_grouped(topics.dictionary_encode(), records))
 
     def _records(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+        import pyarrow
+
         columns = {name: batch.column(index) for name, index in self.fields}
         if "headers" in columns:
             columns["headers"] = _with_lower_names(columns["headers"])
@@ -136,6 +139,8 @@ def _grouped(
     if len(topics.dictionary) == 1:
         yield topics.dictionary[0].as_py(), records
         return
+    import pyarrow.compute
+
     # A stable sort: the order within a topic is that of the rows.
     together = records.take(pyarrow.compute.array_sort_indices(topics.indices))
     first = 0
@@ -148,6 +153,8 @@ def _grouped(
 
 def _check_partitions(partitions: pyarrow.Array) -> None:
     """Negative ones, with the JVM connector's words; the producer would refuse them with its own."""
+    import pyarrow.compute
+
     least = pyarrow.compute.min(partitions).as_py()
     if least is not None and least < 0:
         raise SinkRowError(
@@ -161,6 +168,8 @@ def _with_lower_names(headers: pyarrow.Array) -> pyarrow.Array:
     entry = headers.type.value_type
     if [field.name for field in entry] == ["key", "value"]:
         return headers
+    import pyarrow
+
     key, value = (entry.field(at) for at in range(2))
     renamed = pyarrow.struct([key.with_name("key"), value.with_name("value")])
     whole = pyarrow.large_list if pyarrow.types.is_large_list(headers.type) else pyarrow.list_

@@ -2,9 +2,7 @@
 
 Batches go to the producer as whole columns, which blocks while its buffer is full; their receipts are looked at with
 every batch, so that a send that failed ends the task then and not after the last row. At the end everything is waited
-for. Which columns make a record is in `columns`.
-
-Here too: SentRows, which a task that has written sends to the driver, and how the driver sums it up in its log.
+for. Which columns make a record is in `columns`, what the driver gets to know in `sent_rows`.
 
 Invariant: when `send_rows` returns, every row is acknowledged. When it raises, nothing of this attempt is left in the
 client that the next task finds.
@@ -12,14 +10,12 @@ client that the next task finds.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
 import pyarrow
-from pyspark.sql.datasource import WriterCommitMessage
 
 from ottla.client.blocking.client import Client
 from ottla.client.produce.batch_delivery import BatchDelivery, PartlySentError
@@ -28,12 +24,10 @@ from ottla.spark.options.client import partitioner, sink_config
 from ottla.spark.options.connector import SinkOptions
 from ottla.spark.process import clients
 from ottla.spark.sink.columns import SinkColumns
+from ottla.spark.sink.sent_rows import Sent, SentRows, named
 
 _LOOK_EVERY: Final = 1.0
 """Seconds: while one receipt is waited for, another may have failed."""
-
-_MOST_NAMES: Final = 5
-"""Topics that a log line or an error names."""
 
 
 class SendError(KafkaError):
@@ -179,40 +173,3 @@ class Receipts:
                 still_open.append(delivery)
         self._open = still_open
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """Rows and the bytes of their columns."""
-
-    rows: int = 0
-    bytes: int = 0
-
-    def __add__(self, other: Sent) -> Sent:
-        return Sent(self.rows + other.rows, self.bytes + other.bytes)
-
-
-@dataclass(frozen=True, slots=True)
-class SentRows(WriterCommitMessage):
-    """What one task has stored, by topic."""
-
-    by_topic: Mapping[str, Sent]
-
-
-def summary(messages: Iterable[WriterCommitMessage | None]) -> str:
-    """Such as "1200 rows (96 kB) to orders"; a failed task has no message."""
-    by_topic: dict[str, Sent] = {}
-    for message in messages:
-        if isinstance(message, SentRows):
-            for topic, sent in message.by_topic.items():
-                by_topic[topic] = by_topic.get(topic, Sent()) + sent
-    total = sum(by_topic.values(), Sent())
-    return f"{total.rows} rows ({total.bytes} bytes) to {named(by_topic)}"
-
-
-def named(topics: Collection[str]) -> str:
-    """Such as "orders, payments and 17 more topics": there may be thousands."""
-    if not topics:
-        return "no topic"
-    first = ", ".join(sorted(topics)[:_MOST_NAMES])
-    return first if len(topics) <= _MOST_NAMES else f"{first} and {len(topics) - _MOST_NAMES} more topics"

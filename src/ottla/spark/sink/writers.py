@@ -3,21 +3,27 @@
 Both write at least once. A task writes by itself and is done when its rows are stored: there is nothing left to
 commit. What tasks that were tried again have sent before they failed stays, as with the JVM connector. A micro-batch
 that Spark runs again, after a crash before it was entered in the checkpoint, writes its rows again.
+
+Three processes make a writer, and only the worker writes: the client is imported there, in `write`. Planning and
+committing are done in other processes, which start sooner without it.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import pyarrow
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from ottla.spark.options.connector import SinkOptions
 from ottla.spark.process.shipping import Shipped
 from ottla.spark.sink.columns import SinkColumns
-from ottla.spark.sink.row_sender import SentRows, send_rows, summary
+from ottla.spark.sink.sent_rows import SentRows, summary
+
+if TYPE_CHECKING:
+    import pyarrow
 
 _logger = logging.getLogger("ottla.spark")
 
@@ -30,6 +36,8 @@ class KafkaBatchWriter(Shipped, DataSourceArrowWriter):
         self.columns = SinkColumns.of(schema, options.topic)
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> SentRows:
+        from ottla.spark.sink.row_sender import send_rows
+
         return send_rows(iterator, self.options, self.columns)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -50,6 +58,8 @@ class KafkaStreamWriter(Shipped, DataSourceStreamArrowWriter):
         self.columns = SinkColumns.of(schema, options.topic)
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> SentRows:
+        from ottla.spark.sink.row_sender import send_rows
+
         return send_rows(iterator, self.options, self.columns)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  Spark's name
