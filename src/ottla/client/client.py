@@ -17,7 +17,7 @@ from ottla.client.blocking.forks import forked_error, on_fork
 from ottla.client.consume.consumer import AsyncConsumer, OnError
 from ottla.client.consume.dead_letters import DeadLetters
 from ottla.client.consume.iterators import AsyncBatchReader
-from ottla.client.consume.offset_spec import Start, Stop
+from ottla.client.consume.offset_spec import Start, Stops
 from ottla.client.consume.subscription import Subscribed, Subscription
 from ottla.client.core import ClientCore
 from ottla.client.deadline import check_timeout, within
@@ -218,7 +218,7 @@ class AsyncClient:
         self,
         *topics: Subscribed,
         start: Start | None = None,
-        stop: Stop | None = None,
+        stop: Stops | None = None,
         key_deserializer: Any = None,
         value_deserializer: Any = None,
         on_error: OnError = "raise",
@@ -227,6 +227,7 @@ class AsyncClient:
 
         `start` is "earliest", "latest", an offset, a datetime or a `Timestamp`; without it, "earliest" if there is a
         `stop`, else `auto_offset_reset`. `stop` ends the iteration: "latest" is the end as it is when reading begins.
+        A mapping has a stop for each of the single partitions.
 
             async for record in kafka.consume("orders", start="earliest", stop="latest"):
                 ...
@@ -247,7 +248,7 @@ class AsyncClient:
         )
 
     def consume_batches(
-        self, *topics: Subscribed, start: Start | None = None, stop: Stop | None = None
+        self, *topics: Subscribed, start: Start | None = None, stop: Stops | None = None
     ) -> AsyncBatchReader:
         """Reads topics as Arrow: a `pyarrow.RecordBatch` for what one fetch brings of one partition."""
         return self.consume(*topics, start=start, stop=stop).batches()

@@ -12,7 +12,13 @@ import pytest
 
 from ottla.client.consume.offset_spec import Timestamp
 from ottla.client.topic_partition import TopicPartition
-from ottla.errors import ApiTimeoutError, ClientClosedError, NoBrokersError, UnknownTopicOrPartitionError
+from ottla.errors import (
+    ApiTimeoutError,
+    ClientClosedError,
+    ConfigurationError,
+    NoBrokersError,
+    UnknownTopicOrPartitionError,
+)
 from ottla.wire import api_for_key
 from tests.broker.worlds import batch
 from tests.client.consume.consuming import consuming, numbered, plain_client, read, values
@@ -111,6 +117,30 @@ def test_a_mapping_has_a_start_for_each_partition(run: Run) -> None:
             async with consuming(world, cluster, starts, stop="latest") as consumer:
                 found = [(record.partition, record.offset) async for record in consumer]
             assert sorted(found) == [(0, 7), (0, 8), (0, 9), *((2, offset) for offset in range(10))]
+
+    run(body)
+
+
+def test_a_mapping_has_a_stop_for_each_partition(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics={"orders": 3}) as cluster:
+            for partition in range(3):
+                cluster.seed("orders", numbered(10), partition)
+            last = TopicPartition("orders", 2)
+            async with consuming(world, cluster, {ORDERS: 7, last: 1}, stop={ORDERS: 9, last: 3}) as consumer:
+                found = [(record.partition, record.offset) async for record in consumer]
+            assert sorted(found) == [(0, 7), (0, 8), (2, 1), (2, 2)]
+
+    run(body)
+
+
+@pytest.mark.parametrize("topics", [["orders"], [ORDERS, TopicPartition("orders", 1)]])
+def test_a_mapping_that_does_not_stop_every_partition_is_refused(run: Run, topics: list[Any]) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics={"orders": 2}) as cluster:
+            with pytest.raises(ConfigurationError, match="exactly the partitions that are read"):
+                async with consuming(world, cluster, topics, stop={ORDERS: 9}):
+                    pass
 
     run(body)
 

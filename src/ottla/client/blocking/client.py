@@ -23,7 +23,7 @@ from ottla.client.blocking.forks import on_fork
 from ottla.client.client import CLOSE_TIMEOUT, AsyncClient, HeadersIn
 from ottla.client.consume.consumer import OnError
 from ottla.client.consume.iterators import BatchReader
-from ottla.client.consume.offset_spec import Start, Stop
+from ottla.client.consume.offset_spec import Start, Stops
 from ottla.client.consume.subscription import Subscribed
 from ottla.client.deadline import check_timeout
 from ottla.client.home_loop import CallingThreads
@@ -195,7 +195,7 @@ class Client:
         self,
         *topics: Subscribed,
         start: Start | None = None,
-        stop: Stop | None = None,
+        stop: Stops | None = None,
         key_deserializer: Any = None,
         value_deserializer: Any = None,
         on_error: OnError = "raise",
@@ -215,7 +215,7 @@ class Client:
         return Consumer(self._driver.call(consumer()), self._driver)
 
     def consume_batches(
-        self, *topics: Subscribed, start: Start | None = None, stop: Stop | None = None
+        self, *topics: Subscribed, start: Start | None = None, stop: Stops | None = None
     ) -> BatchReader:
         """Reads topics as Arrow: a `pyarrow.RecordBatch` for what one fetch brings of one partition.
 

@@ -16,7 +16,7 @@ Invariant: every cursor of the session belongs to a topic that this file has see
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -54,7 +54,7 @@ class Assignment:
         session: Session,
         subscription: Subscription,
         start: OffsetSpec,
-        stop: OffsetSpec | None,
+        stop: OffsetSpec | Mapping[TopicPartition, OffsetSpec] | None,
         now_ms: int,
     ) -> None:
         self.subscription = subscription
@@ -185,11 +185,12 @@ class Assignment:
         cursor = Cursor(tp, topic.topic_id)
         view = topic.partitions[tp.partition]
         cursor.follow(view.leader, view.leader_epoch)
-        self._session.add(cursor, *self._lookups(own, is_new))
+        self._session.add(cursor, *self._lookups(tp, own, is_new))
 
-    def _lookups(self, own: Start | None, is_new: bool) -> Iterator[Lookup]:
-        if self._stop is not None:
-            yield Lookup(self._stop, Goal.STOP)
+    def _lookups(self, tp: TopicPartition, own: Start | None, is_new: bool) -> Iterator[Lookup]:
+        stop = self._stop[tp] if isinstance(self._stop, Mapping) else self._stop
+        if stop is not None:
+            yield Lookup(stop, Goal.STOP)
         spec = self._start if own is None else start_spec(own, self._now_ms)
         yield Lookup(EARLIEST if is_new and spec == LATEST else spec, Goal.START)
 

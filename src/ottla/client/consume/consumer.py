@@ -16,7 +16,7 @@ Invariant: a consumer that is closed has no worker left, and its brokers know th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
@@ -26,7 +26,7 @@ from ottla.client.consume.context import ConsumerContext
 from ottla.client.consume.dead_letters import DeadLetters
 from ottla.client.consume.fetch_queue import Failure, FetchQueue, Wake
 from ottla.client.consume.iterators import AsyncBatchReader, RestartingIterator
-from ottla.client.consume.offset_spec import OffsetSpec, Start, Stop, start_spec, stop_spec
+from ottla.client.consume.offset_spec import OffsetSpec, Start, Stops, start_spec, stop_spec
 from ottla.client.consume.reader import Reader
 from ottla.client.consume.session import Session
 from ottla.client.consume.subscription import Subscription
@@ -69,7 +69,7 @@ class AsyncConsumer:
         subscription: Subscription,
         *,
         start: Start | None = None,
-        stop: Stop | None = None,
+        stop: Stops | None = None,
         key_deserializer: Deserialize | None = None,
         value_deserializer: Deserialize | None = None,
         interceptors: Sequence[ConsumerInterceptor] = (),
@@ -112,7 +112,7 @@ class AsyncConsumer:
             self._session,
             subscription,
             start_spec(begin, now_ms),
-            None if stop is None else stop_spec(stop),
+            _stop_specs(subscription, stop),
             now_ms,
         )
         self._beginning: asyncio.Task[None] | None = None
@@ -455,7 +455,7 @@ def _set(waiter: asyncio.Future[bool], is_ready: bool) -> None:
 
 
 def _first_start(
-    config: ClientConfig, subscription: Subscription, start: Start | None, stop: Stop | None
+    config: ClientConfig, subscription: Subscription, start: Start | None, stop: Stops | None
 ) -> Start:
     """Where partitions without a start of their own begin."""
     if start is not None:
@@ -471,3 +471,19 @@ def _first_start(
         "auto_offset_reset is 'none' and there is no start: pass start=, or a mapping with one for each partition",
         option="auto_offset_reset",
     )
+
+
+def _stop_specs(
+    subscription: Subscription, stop: Stops | None
+) -> OffsetSpec | Mapping[TopicPartition, OffsetSpec] | None:
+    """Where partitions end. A mapping has to name each of them: one without an end would never be complete."""
+    if not isinstance(stop, Mapping):
+        return None if stop is None else stop_spec(stop)
+    if subscription.topics or subscription.patterns or stop.keys() != subscription.partitions.keys():
+        raise ConfigurationError(
+            "stop= is a mapping: it has to name exactly the partitions that are read, and these one by one, not as"
+            " whole topics",
+            option="stop",
+            value=stop,
+        )
+    return {tp: stop_spec(each) for tp, each in stop.items()}

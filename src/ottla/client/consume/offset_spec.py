@@ -6,11 +6,13 @@ ends. Nothing here sends a request, and the time comes with the call.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from operator import index
 from typing import Final, SupportsIndex, TypeAlias
 
+from ottla.client.topic_partition import TopicPartition
 from ottla.config import ClientConfig
 from ottla.config.rules import reset_duration_ms
 from ottla.errors import ConfigurationError
@@ -35,6 +37,8 @@ class Timestamp:
 
 Start: TypeAlias = str | int | datetime | Timestamp
 Stop: TypeAlias = str | int | datetime | Timestamp
+Stops: TypeAlias = Stop | Mapping[TopicPartition, Stop]
+"""One for all partitions, or one for each."""
 
 
 @dataclass(frozen=True, slots=True)
