@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 from ottla.broker import Cluster
 from ottla.broker.log.validation import only_batch
 from ottla.spark.options.connector import SourceOptions
-from ottla.spark.source.range_reader import read_range
+from ottla.spark.source.range_reader import read_ranges
 from ottla.spark.source.ranges import OffsetRange
 from ottla.spark.source.schema import SourceColumns, default_schema
 from ottla.wire.batches import ControlType, PlainRecord, encode_batch
@@ -38,7 +38,7 @@ def read(
     """A range as one table."""
     schema = source_schema(parsed) if schema is None else schema
     batches = list(
-        read_range(OffsetRange(TOPIC, partition, start, end), parsed, SourceColumns.of(schema, parsed))
+        read_ranges([OffsetRange(TOPIC, partition, start, end)], parsed, SourceColumns.of(schema, parsed))
     )
     return pa.Table.from_batches(batches) if batches else pa.table({name: [] for name in schema.names})
 

@@ -31,22 +31,29 @@ def _reader(kafka: Cluster, **options: str) -> KafkaBatchReader:
     return KafkaBatchReader(parsed, source_schema(parsed))
 
 
-def _planned(reader: KafkaBatchReader) -> list[tuple[int, int, int]]:
+def _planned(reader: KafkaBatchReader) -> list[list[tuple[int, int, int]]]:
+    """For each task, what it reads."""
     partitions = reader.partitions()
     assert isinstance(partitions, list), "Spark refuses anything else"
-    ranges = [partition.range for partition in partitions if isinstance(partition, RangePartition)]
-    return [(one.partition, one.start, one.end) for one in ranges]
+    tasks = [partition.ranges for partition in partitions if isinstance(partition, RangePartition)]
+    return [[(one.partition, one.start, one.end) for one in ranges] for ranges in tasks]
 
 
 @pytest.mark.usefixtures("topic")
-def test_a_task_reads_a_partition_and_empty_ones_have_none(kafka: Cluster) -> None:
-    assert _planned(_reader(kafka)) == [(0, 0, 10), (1, 0, 4)]
+def test_a_task_reads_several_partitions_and_empty_ones_have_no_part_in_it(kafka: Cluster) -> None:
+    assert _planned(_reader(kafka)) == [[(0, 0, 10), (1, 0, 4)]]
+
+
+@pytest.mark.usefixtures("topic")
+def test_without_packing_each_partition_has_a_task_and_empty_ones_have_none(kafka: Cluster) -> None:
+    assert _planned(_reader(kafka, targetPartitions="off")) == [[(0, 0, 10)], [(1, 0, 4)]]
 
 
 @pytest.mark.usefixtures("topic")
 def test_tasks_are_cut_by_number_and_by_size(kafka: Cluster) -> None:
-    assert _planned(_reader(kafka, minPartitions="3")) == [(0, 0, 5), (0, 5, 10), (1, 0, 4)]
-    assert _planned(_reader(kafka, maxRecordsPerPartition="6")) == [(0, 0, 5), (0, 5, 10), (1, 0, 4)]
+    pieces = [[(0, 0, 5)], [(0, 5, 10)], [(1, 0, 4)]]
+    assert _planned(_reader(kafka, minPartitions="3")) == pieces
+    assert _planned(_reader(kafka, maxRecordsPerPartition="6")) == pieces
 
 
 @pytest.mark.usefixtures("topic")
@@ -56,7 +63,7 @@ def test_the_range_of_a_query_is_what_its_options_say(kafka: Cluster) -> None:
         startingOffsets='{"t":{"0":3,"1":-2,"2":0}}',
         endingOffsets='{"t":{"0":8,"1":-1,"2":0}}',
     )
-    assert _planned(reader) == [(0, 3, 8), (1, 0, 4)]
+    assert _planned(reader) == [[(0, 3, 8), (1, 0, 4)]]
 
 
 @pytest.mark.usefixtures("topic")
@@ -71,7 +78,7 @@ def test_a_start_behind_the_end_is_an_error(kafka: Cluster, fail_on_data_loss: s
 
 @pytest.mark.usefixtures("topic")
 def test_a_task_has_all_it_needs_in_its_pickle(kafka: Cluster) -> None:
-    reader = _reader(kafka)
+    reader = _reader(kafka, targetPartitions="off")
     partition = pickle.loads(pickle.dumps(reader.partitions()[1]))
     batches = list(pickle.loads(pickle.dumps(reader)).read(partition))
     assert [value for batch in batches for value in batch.column("value").to_pylist()] == [

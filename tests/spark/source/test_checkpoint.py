@@ -14,14 +14,24 @@ from ottla.spark.source.checkpoint import (
     INITIAL,
     OffsetFormatError,
     PartitionOffsets,
+    end_offset,
     from_json,
     is_initial,
+    plan_in,
     start_in,
-    stored,
     to_json,
-    with_start,
 )
+from ottla.spark.source.packing import Split
 
+_counts = st.integers(1, 2**31 - 1)
+_plans = st.builds(
+    Split,
+    target_partitions=_counts,
+    min_partitions=st.none() | _counts,
+    max_records_per_partition=st.none() | _counts,
+    least_offsets=_counts,
+    most_offsets=_counts,
+)
 _offsets = st.dictionaries(
     st.builds(
         TopicPartition, st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True), st.integers(0, 2**31 - 1)
@@ -46,7 +56,7 @@ def test_the_text_does_not_depend_on_the_order_in_which_offsets_were_found(
 
 @given(_offsets, _offsets)
 def test_the_first_end_offset_carries_the_start(end: PartitionOffsets, start: PartitionOffsets) -> None:
-    offset = json.loads(json.dumps(with_start(end, start)))
+    offset = json.loads(json.dumps(end_offset(end, start=start)))
     assert from_json(offset) == end
     assert start_in(offset) == start
 
@@ -66,9 +76,9 @@ def test_an_offset_of_the_jvm_connector_is_read() -> None:
 
 def test_a_stream_that_has_begun_is_not_taken_for_one_that_has_not() -> None:
     assert is_initial(INITIAL)
-    for begun in (stored({}), with_start({}, {}), stored({TopicPartition("t", 0): 0})):
+    for begun in (end_offset({}), end_offset({}, start={}), end_offset({TopicPartition("t", 0): 0})):
         assert not is_initial(begun)
-    assert from_json(stored({})) == {}
+    assert from_json(end_offset({})) == {}
 
 
 @pytest.mark.parametrize(
@@ -95,3 +105,47 @@ def test_an_offset_of_another_source_is_refused_with_a_hint(offset: dict[str, An
 def test_a_start_that_is_not_one_is_refused() -> None:
     with pytest.raises(OffsetFormatError, match="checkpointLocation"):
         start_in({":start": 5})
+
+
+# The plan
+
+
+@given(_offsets, _offsets, _plans)
+def test_an_end_offset_carries_how_its_batch_is_split(
+    end: PartitionOffsets, start: PartitionOffsets, plan: Split
+) -> None:
+    offset = json.loads(json.dumps(end_offset(end, start=start, plan=plan)))
+    assert from_json(offset) == end
+    assert start_in(offset) == start
+    assert plan_in(offset) == plan
+
+
+def test_a_plan_has_one_text() -> None:
+    plan = Split(target_partitions=8, max_records_per_partition=500, least_offsets=10, most_offsets=1000)
+    offset = end_offset({TopicPartition("t", 0): 7}, start={TopicPartition("t", 0): 0}, plan=plan)
+    assert json.dumps(offset) == (
+        '{":plan": {"version": 1, "targetPartitions": 8, "maxRecordsPerPartition": 500, "leastOffsets": 10,'
+        ' "mostOffsets": 1000}, ":start": {"t": {"0": 0}}, "t": {"0": 7}}'
+    )
+
+
+def test_an_offset_without_a_plan_has_none() -> None:
+    assert plan_in(json.loads('{"t":{"0":10}}')) is None
+    assert plan_in(end_offset({}, start={})) is None
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        5,
+        {},
+        {"version": 2, "targetPartitions": 8},
+        {"version": 1, "targetPartitions": 0},
+        {"version": 1, "targetPartitions": True},
+        {"version": 1, "targetPartitions": "8"},
+        {"version": 1, "something": 8},
+    ],
+)
+def test_a_plan_that_is_not_understood_is_refused(plan: object) -> None:
+    with pytest.raises(OffsetFormatError, match=":plan"):
+        plan_in({":plan": plan})

@@ -20,7 +20,7 @@ from ottla.errors import ApiTimeoutError, CorruptBatchError, DataLossError
 from ottla.spark.options.client import source_config
 from ottla.spark.process import clients
 from ottla.spark.source import range_reader
-from ottla.spark.source.range_reader import RangePartition, _Range, read_range
+from ottla.spark.source.range_reader import RangePartition, _Reading, read_ranges
 from ottla.spark.source.ranges import OffsetRange
 from ottla.spark.source.schema import SourceColumns
 from ottla.wire.batches import ControlType, PlainRecord, encode_batch
@@ -93,7 +93,7 @@ def test_a_long_range_comes_in_pieces_of_bounded_size(
     for name, most, rows in (("MOST_ROWS", 300, 250), ("MOST_BYTES", 20_000, 200)):
         with monkeypatch.context() as patched:
             patched.setattr(range_reader, name, most)
-            batches = list(read_range(OffsetRange(TOPIC, 0, 0, 1000), parsed, columns))
+            batches = list(read_ranges([OffsetRange(TOPIC, 0, 0, 1000)], parsed, columns))
             assert [batch.num_rows for batch in batches] == [rows] * (1000 // rows)
             assert offsets(pa.Table.from_batches(batches)) == list(range(1000))
 
@@ -148,13 +148,14 @@ def test_with_fail_on_data_loss_false_what_is_left_is_read_and_the_rest_is_a_war
 
 
 def test_a_topic_created_anew_in_the_middle_is_loss_and_nothing_of_the_new_one_is_taken_for_the_old(
-    kafka: Cluster,
+    kafka: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(range_reader, "MOST_ROWS", 200)
     for fails in ("true", "false"):
         kafka.seed(TOPIC, [b"old" * 100] * 40_000)
         parsed = options(kafka, failOnDataLoss=fails, kafka_max_partition_fetch_bytes="100000")
         columns = SourceColumns.of(source_schema(parsed), parsed)
-        batches = read_range(OffsetRange(TOPIC, 0, 0, 40_000), parsed, columns)
+        batches = read_ranges([OffsetRange(TOPIC, 0, 0, 40_000)], parsed, columns)
         found = [next(batches)]
         kafka.delete_topic(TOPIC)
         kafka.create_topic(TOPIC)
@@ -192,9 +193,10 @@ def test_a_topic_that_only_the_kept_client_takes_for_the_old_one_is_read(
 def test_behind_a_truncation_what_is_left_is_read_if_data_may_be_lost(kafka: Cluster) -> None:
     kafka.seed(TOPIC, [b"1"] * 5)
     with ottla.Client(kafka.bootstrap) as client:
-        range_ = _Range(OffsetRange(TOPIC, 0, 0, 8), client, fails=False)
+        reading = _Reading([OffsetRange(TOPIC, 0, 0, 8)], client, fails=False)
+        (range_,) = reading.pending.values()
         range_.position = 3
-        range_.lose(DataLossError("truncated", topic=TOPIC, partition=0, wanted_offset=3, new_offset=2))
+        reading.lose(DataLossError("truncated", topic=TOPIC, partition=0, wanted_offset=3, new_offset=2))
     assert (range_.position, range_.end) == (3, 5)
 
 
@@ -223,7 +225,9 @@ def test_what_an_open_transaction_holds_back_is_not_lost(
     with pytest.raises(ApiTimeoutError, match=r"orders-0.*offset 1.*open transaction.*pollTimeoutMs"):
         read(in_vain, 0, 2)
     parsed = options(kafka, **committed)
-    batches = read_range(OffsetRange(TOPIC, 0, 0, 2), parsed, SourceColumns.of(source_schema(parsed), parsed))
+    batches = read_ranges(
+        [OffsetRange(TOPIC, 0, 0, 2)], parsed, SourceColumns.of(source_schema(parsed), parsed)
+    )
     found = [next(batches)]
     kafka.call(lambda: append_marker(kafka._cluster.partition(TOPIC).log, ControlType.COMMIT, 7))
     kafka.seed(TOPIC, [b"behind the marker, so that it is seen"])
@@ -271,11 +275,14 @@ def test_a_damaged_batch_is_an_error_that_says_where_it_lies(kafka: Cluster) -> 
     assert (caught.value.offset, caught.value.next_offset) == (2, 4)
 
 
-def test_a_range_is_read_once_and_in_order_although_brokers_are_restarted(kafka: Cluster) -> None:
+def test_a_range_is_read_once_and_in_order_although_brokers_are_restarted(
+    kafka: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(range_reader, "MOST_ROWS", 200)
     kafka.seed(TOPIC, [b"x" * 1000] * 3000)
     parsed = options(kafka, kafka_max_partition_fetch_bytes="100000")
-    batches = read_range(
-        OffsetRange(TOPIC, 0, 0, 3000), parsed, SourceColumns.of(source_schema(parsed), parsed)
+    batches = read_ranges(
+        [OffsetRange(TOPIC, 0, 0, 3000)], parsed, SourceColumns.of(source_schema(parsed), parsed)
     )
     found = [next(batches)]
     kafka.stop_node(1, clean=False)
@@ -286,11 +293,14 @@ def test_a_range_is_read_once_and_in_order_although_brokers_are_restarted(kafka:
     assert offsets(pa.Table.from_batches(found)) == list(range(3000))
 
 
-def test_reading_that_is_left_early_leaves_no_consumer_behind(kafka: Cluster) -> None:
+def test_reading_that_is_left_early_leaves_no_consumer_behind(
+    kafka: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(range_reader, "MOST_ROWS", 200)
     kafka.seed(TOPIC, [b"x" * 1000] * 3000)
     parsed = options(kafka, kafka_max_partition_fetch_bytes="100000")
-    batches = read_range(
-        OffsetRange(TOPIC, 0, 0, 3000), parsed, SourceColumns.of(source_schema(parsed), parsed)
+    batches = read_ranges(
+        [OffsetRange(TOPIC, 0, 0, 3000)], parsed, SourceColumns.of(source_schema(parsed), parsed)
     )
     next(batches)
     client = clients.client(source_config(parsed.kafka))
@@ -313,5 +323,6 @@ def test_the_next_range_uses_the_same_client_and_connection(kafka: Cluster) -> N
 
 
 def test_a_partition_travels_to_its_task() -> None:
-    there = pickle.loads(pickle.dumps(RangePartition(OffsetRange(TOPIC, 1, 2, 3))))
-    assert there.range == OffsetRange(TOPIC, 1, 2, 3)
+    ranges = (OffsetRange(TOPIC, 1, 2, 3), OffsetRange(TOPIC, 2, 0, 9))
+    there = pickle.loads(pickle.dumps(RangePartition(ranges)))
+    assert there.ranges == ranges

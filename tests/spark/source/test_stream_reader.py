@@ -16,6 +16,8 @@ from ottla import TopicPartition
 from ottla.broker import Cluster, delay
 from ottla.errors import DataLossError
 from ottla.spark.options.connector import SourceOptions
+from ottla.spark.source.checkpoint import end_offset, from_json, plan_in, start_in
+from ottla.spark.source.packing import Split
 from ottla.spark.source.range_reader import RangePartition
 from ottla.spark.source.stream_reader import KafkaStreamReader, StreamStartError
 from tests.spark.reading import source_schema
@@ -76,18 +78,24 @@ def latest(reader: KafkaStreamReader, start: Offset, limit: ReadLimit = ALL) -> 
     return through_checkpoint(reader.latestOffset(through_checkpoint(start), limit))
 
 
-def ranges(reader: KafkaStreamReader, start: Offset, end: Offset) -> list[tuple[str, int, int, int]]:
-    found = [
-        partition.range
-        for partition in reader.partitions(start, end)
-        if isinstance(partition, RangePartition)
-    ]
-    return [(one.topic, one.partition, one.start, one.end) for one in found]
+Ranges = list[tuple[str, int, int, int]]
+
+
+def tasks(reader: KafkaStreamReader, start: Offset, end: Offset) -> list[Ranges]:
+    """What each task reads: topic, partition, start and end."""
+    planned = reader.partitions(start, end)
+    found = [partition.ranges for partition in planned if isinstance(partition, RangePartition)]
+    return [[(one.topic, one.partition, one.start, one.end) for one in ranges] for ranges in found]
+
+
+def ranges(reader: KafkaStreamReader, start: Offset, end: Offset) -> Ranges:
+    """What the batch reads."""
+    return [one for task in tasks(reader, start, end) for one in task]
 
 
 def plain(offset: Offset) -> Offset:
-    """Without where the stream began."""
-    return {topic: partitions for topic, partitions in offset.items() if topic != ":start"}
+    """Where it ends, without where it begins and how it is split."""
+    return {topic: partitions for topic, partitions in offset.items() if not topic.startswith(":")}
 
 
 # The first batch
@@ -97,7 +105,8 @@ def plain(offset: Offset) -> Offset:
 def test_a_stream_begins_at_the_end_and_says_so_in_its_first_offset(make: MakeReader) -> None:
     reader = make()
     end = latest(reader, reader.initialOffset())
-    assert end == {":start": {"t": {"0": 5}}, "t": {"0": 5}}
+    assert start_in(end) == {TopicPartition("t", 0): 5}
+    assert plain(end) == {"t": {"0": 5}}
     assert ranges(reader, reader.initialOffset(), end) == []
 
 
@@ -131,9 +140,10 @@ def test_a_stored_start_beats_options_that_were_changed(make: MakeReader) -> Non
 
 
 @pytest.mark.usefixtures("topic")
-def test_later_offsets_are_those_of_the_jvm_connector(kafka: Cluster, make: MakeReader) -> None:
-    reader = make(startingOffsets="earliest")
+def test_without_packing_offsets_are_those_of_the_jvm_connector(kafka: Cluster, make: MakeReader) -> None:
+    reader = make(startingOffsets="earliest", targetPartitions="off")
     first = latest(reader, reader.initialOffset())
+    assert first == {":start": {"t": {"0": 0}}, "t": {"0": 5}}
     kafka.seed("t", [b"5"])
     assert latest(reader, first) == {"t": {"0": 6}}
 
@@ -183,6 +193,166 @@ def test_a_start_that_only_the_jvm_connector_knows_has_to_be_given(make: MakeRea
         make(startingOffsets=starting).partitions({}, {"t": {"0": 4}})
 
 
+# The plan of a batch
+
+
+@pytest.fixture
+def many(kafka: Cluster) -> str:
+    """Six partitions, with ten records each."""
+    kafka.create_topic("t", 6)
+    for partition in range(6):
+        kafka.seed("t", [b"%d" % number for number in range(10)], partition=partition)
+    return "t"
+
+
+def planned(reader: KafkaStreamReader, start: Offset, target: int) -> Offset:
+    """The next end offset, with a plan for which ten offsets are enough for a task."""
+    end = latest(reader, start)
+    plan = Split(target_partitions=target, least_offsets=10)
+    return through_checkpoint(end_offset(from_json(end), start=start_in(end), plan=plan))
+
+
+@pytest.mark.usefixtures("many")
+def test_small_partitions_are_read_in_one_task(make: MakeReader) -> None:
+    reader = make(startingOffsets="earliest", targetPartitions="4")
+    end = latest(reader, {})
+    assert plan_in(end) == Split(target_partitions=4)
+    assert tasks(reader, {}, end) == [[("t", partition, 0, 10) for partition in range(6)]]
+
+
+@pytest.mark.usefixtures("many")
+def test_a_batch_that_runs_again_is_split_as_before_whatever_the_options_are(
+    kafka: Cluster, make: MakeReader
+) -> None:
+    before = make(startingOffsets="earliest", targetPartitions="3")
+    end = planned(before, {}, 3)
+    split = tasks(before, {}, end)
+    assert [len(task) for task in split] == [2, 2, 2]
+    kafka.seed("t", [b"later"])
+    for changed in (
+        {"targetPartitions": "1"},
+        {"targetPartitions": "off"},
+        {"minPartitions": "17"},
+        {"maxRecordsPerPartition": "3"},
+        {"startingOffsets": "latest"},
+    ):
+        assert tasks(make(time=None, **changed), {}, end) == split
+
+
+@pytest.mark.usefixtures("many")
+def test_a_batch_that_runs_again_is_split_as_before_although_partitions_were_added(
+    kafka: Cluster, make: MakeReader
+) -> None:
+    before = make(startingOffsets="earliest")
+    end = planned(before, {}, 3)
+    split = tasks(before, {}, end)
+    with ottla.Client(kafka.bootstrap) as client:
+        client.admin.create_partitions("t", 8)
+    kafka.seed("t", [b"0"], partition=7)
+    after = make(startingOffsets="earliest")
+    assert tasks(after, {}, end) == split
+    assert ranges(after, end, latest(after, end)) == [("t", 7, 0, 1)]
+
+
+@pytest.mark.usefixtures("many")
+@pytest.mark.parametrize("is_back", [False, True])
+def test_a_partition_that_has_vanished_keeps_its_place_in_a_batch_that_runs_again(
+    kafka: Cluster, make: MakeReader, is_back: bool
+) -> None:
+    kafka.create_topic("s", 1)
+    kafka.seed("s", [b"0"] * 10)
+    both = {"subscribe": "s,t", "startingOffsets": "earliest", "failOnDataLoss": "false"}
+    before = make(time=None, **both)
+    end = planned(before, {}, 3)
+    split = tasks(before, {}, end)
+    assert split[0][0] == ("s", 0, 0, 10)
+    kafka.delete_topic("s")
+    if is_back:
+        kafka.create_topic("s", 1)
+    assert tasks(make(time=None, **both), {}, end) == split
+
+
+@pytest.mark.usefixtures("topic")
+def test_where_new_partitions_begin_is_decided_once(kafka: Cluster, make: MakeReader) -> None:
+    reader = make(failOnDataLoss="false")
+    first = latest(reader, {})
+    with ottla.Client(kafka.bootstrap) as client:
+        client.admin.create_partitions("t", 2)
+        kafka.seed("t", [b"0"] * 10, partition=1)
+        later = make(failOnDataLoss="false")
+        end = latest(later, first)
+        assert start_in(end) == {TopicPartition("t", 1): 0}, "and of no partition that is known"
+        client.admin.delete_records({TopicPartition("t", 1): 6})
+    assert tasks(make(failOnDataLoss="false"), first, end) == [[("t", 1, 0, 10)]]
+
+
+@pytest.mark.usefixtures("topic")
+def test_a_partition_that_appears_before_the_first_batch_ends_is_in_its_start(
+    kafka: Cluster, make: MakeReader
+) -> None:
+    reader = make(startingOffsets="earliest")
+    latest(reader, {})
+    with ottla.Client(kafka.bootstrap) as client:
+        client.admin.create_partitions("t", 2)
+    kafka.seed("t", [b"0"], partition=1)
+    later = make(startingOffsets='{"t":{"0":2,"1":0}}')
+    later._start = {TopicPartition("t", 0): 2}
+    end = latest(later, {})
+    assert start_in(end) == {TopicPartition("t", 0): 2, TopicPartition("t", 1): 0}
+    assert ranges(make(), {}, end) == [("t", 0, 2, 5), ("t", 1, 0, 1)]
+
+
+@pytest.mark.usefixtures("many")
+def test_new_options_count_from_the_next_batch_on(kafka: Cluster, make: MakeReader) -> None:
+    first = latest(make(startingOffsets="earliest", targetPartitions="3"), {})
+    kafka.seed("t", [b"10"])
+    second = latest(make(targetPartitions="5", maxRecordsPerPartition="7"), first)
+    assert plan_in(second) == Split(target_partitions=5, max_records_per_partition=7)
+
+
+@pytest.mark.usefixtures("many")
+def test_nothing_new_leaves_the_offset_as_it_was_whatever_the_options_are(make: MakeReader) -> None:
+    first = latest(make(startingOffsets="earliest", targetPartitions="3"), {})
+    for changed in ({"targetPartitions": "5"}, {"targetPartitions": "off"}, {"minPartitions": "2"}):
+        assert json.dumps(latest(make(time=None, **changed), first)) == json.dumps(first)
+
+
+@pytest.mark.usefixtures("many")
+def test_a_batch_without_a_plan_is_not_packed(make: MakeReader) -> None:
+    unplanned = latest(make(startingOffsets="earliest", targetPartitions="off"), {})
+    separate = [[("t", partition, 0, 10)] for partition in range(6)]
+    assert tasks(make(targetPartitions="2"), {}, unplanned) == separate
+    of_the_jvm = {"t": {str(partition): 10 for partition in range(6)}}
+    start = {"t": {str(partition): 0 for partition in range(6)}}
+    assert tasks(make(targetPartitions="2"), start, of_the_jvm) == separate
+
+
+@pytest.mark.usefixtures("many")
+def test_with_packing_switched_off_a_checkpoint_becomes_the_jvm_connectors_with_the_next_batch(
+    kafka: Cluster, make: MakeReader
+) -> None:
+    first = latest(make(startingOffsets="earliest"), {})
+    kafka.seed("t", [b"10"])
+    back = make(targetPartitions="off")
+    second = latest(back, first)
+    assert second == {"t": {"0": 11, "1": 10, "2": 10, "3": 10, "4": 10, "5": 10}}
+    assert tasks(back, first, second) == [[("t", 0, 10, 11)]]
+
+
+@pytest.mark.usefixtures("topic")
+def test_a_planned_batch_with_a_topic_that_is_no_longer_subscribed_is_read_as_it_was_planned(
+    kafka: Cluster, make: MakeReader
+) -> None:
+    kafka.create_topic("t2", 1)
+    kafka.seed("t2", [b"0"])
+    start = {"t": {"0": 3}}
+    end = latest(make(subscribe="t,t2"), start)
+    without = make()
+    assert ranges(without, start, end) == [("t", 0, 3, 5), ("t2", 0, 0, 1)]
+    with pytest.raises(DataLossError, match="no longer covers topic t2"):
+        without.partitions(end, latest(without, end))
+
+
 # Limits
 
 
@@ -217,7 +387,7 @@ def test_a_limited_batch_begins_new_partitions_at_their_first_record(
         client.admin.create_partitions("t", 2)
     kafka.seed("t", [b"%d" % number for number in range(5)], partition=1)
     reader = make()
-    assert latest(reader, {"t": {"0": 0}}, ReadMaxRows(4)) == {"t": {"0": 2, "1": 2}}
+    assert plain(latest(reader, {"t": {"0": 0}}, ReadMaxRows(4))) == {"t": {"0": 2, "1": 2}}
 
 
 @pytest.mark.usefixtures("topic")
@@ -229,11 +399,11 @@ def test_a_batch_waits_for_enough_records_or_long_enough(kafka: Cluster, make: M
     assert plain(first) == {"t": {"0": 5}}
     kafka.seed("t", [b"5", b"6"])
     assert latest(reader, first, limit) == first
-    assert latest(reader, first, ALL) == {"t": {"0": 7}}, "Trigger.Once takes what there is"
+    assert plain(latest(reader, first, ALL)) == {"t": {"0": 7}}, "Trigger.Once takes what there is"
     time.now += 10.0
-    assert latest(reader, first, limit) == {"t": {"0": 7}}
+    assert plain(latest(reader, first, limit)) == {"t": {"0": 7}}
     kafka.seed("t", [b"7", b"8", b"9"])
-    assert latest(reader, {"t": {"0": 7}}, limit) == {"t": {"0": 10}}
+    assert plain(latest(reader, {"t": {"0": 7}}, limit)) == {"t": {"0": 10}}
 
 
 @pytest.mark.usefixtures("topic")
@@ -245,7 +415,7 @@ def test_available_now_ends_at_what_was_there_when_it_began(kafka: Cluster, make
     with ottla.Client(kafka.bootstrap) as client:
         client.admin.create_partitions("t", 2)
     second = latest(reader, first, ReadMaxRows(3))
-    assert second == {"t": {"0": 5}}
+    assert plain(second) == {"t": {"0": 5}}
     assert latest(reader, second, ReadMaxRows(3)) == second
 
 
@@ -345,7 +515,7 @@ def test_a_topic_that_is_no_longer_subscribed_is_not_waited_for(make: MakeReader
     time = Time()
     reader = make(time=time)
     before = time.now
-    assert latest(reader, {"t": {"0": 3}, "t2": {"0": 1}}) == {"t": {"0": 5}}
+    assert plain(latest(reader, {"t": {"0": 3}, "t2": {"0": 1}})) == {"t": {"0": 5}}
     assert time.now == before
 
 
@@ -438,7 +608,7 @@ def test_nothing_new_is_never_said_from_memory(kafka: Cluster, make: MakeReader)
     assert latest(reader, first) == first
     kafka.seed("t", [b"5"])
     before = time.now
-    assert latest(reader, first) == {"t": {"0": 6}}
+    assert plain(latest(reader, first)) == {"t": {"0": 6}}
     assert time.now - before <= 0.05
 
 

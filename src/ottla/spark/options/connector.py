@@ -32,6 +32,7 @@ from ottla.spark.options.parsing import (
     flag,
     optional,
     positive,
+    refused,
     seconds,
     warn_of_unknown,
     warn_once,
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
     from ottla.spark.values import ValueOptions
 
 _MAX_TRIGGER_DELAY: Final = 900.0
+_TARGET_PARTITIONS: Final = 8
+"""Where nothing is known of the cluster. Too low costs little: a task with a million offsets is not added to."""
+PARALLELISM: Final = "_ottla.parallelism"
+"""How many tasks Spark runs at a time, as `register` knows it: the default of targetPartitions. Not for users."""
 _TRIGGER_OPTIONS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 
 
@@ -63,6 +68,8 @@ class SourceOptions:
     by_timestamp_strategy: NoMatchStrategy = "error"
     fail_on_data_loss: bool = True
     min_partitions: int | None = None
+    # None: every partition has a task of its own.
+    target_partitions: int | None = _TARGET_PARTITIONS
     max_records_per_partition: int | None = None
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
@@ -94,6 +101,7 @@ class SourceOptions:
             by_timestamp_strategy=no_match_strategy(given),
             fail_on_data_loss=_flag(given, "failOnDataLoss", default=True),
             min_partitions=optional(given, "minPartitions", lambda *it: positive(*it, most=INT32)),
+            target_partitions=_target_partitions(given),
             max_records_per_partition=optional(given, "maxRecordsPerPartition", positive),
             max_offsets_per_trigger=most,
             min_offsets_per_trigger=least,
@@ -157,6 +165,16 @@ def _flag(given: Mapping[str, str], name: str, *, default: bool) -> bool:
 def _whole(given: Mapping[str, str], name: str, *, default: int, least: int = 0, most: int = INT64) -> int:
     text = given.get(name.lower())
     return default if text is None else whole(name, text, least=least, most=most)
+
+
+def _target_partitions(given: Mapping[str, str]) -> int | None:
+    name = "targetPartitions"
+    text = given.get(name.lower(), given.get(PARALLELISM, str(_TARGET_PARTITIONS)))
+    if text.lower() == "off":
+        return None
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= INT32:
+        raise refused(name, text, "a whole number of at least 1, or off")
+    return int(text)
 
 
 def _trigger_limits(given: Mapping[str, str], *, streaming: bool) -> tuple[int | None, int | None, float]:

@@ -38,6 +38,7 @@ _SOURCE: Final = (
     "endingTimestamp",
     "failOnDataLoss",
     "minPartitions",
+    "targetPartitions",
     "maxRecordsPerPartition",
     "maxOffsetsPerTrigger",
     "minOffsetsPerTrigger",

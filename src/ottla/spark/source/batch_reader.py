@@ -18,8 +18,9 @@ from ottla.spark.options.parsing import OptionError
 from ottla.spark.process.shipping import Shipped
 from ottla.spark.source.checkpoint import PartitionOffsets
 from ottla.spark.source.offset_reader import OffsetReader
-from ottla.spark.source.range_reader import RangePartition, read_range
-from ottla.spark.source.ranges import OffsetRange, split
+from ottla.spark.source.packing import Split
+from ottla.spark.source.range_reader import RangePartition, read_ranges
+from ottla.spark.source.ranges import OffsetRange
 from ottla.spark.source.schema import SourceColumns
 
 if TYPE_CHECKING:
@@ -36,17 +37,12 @@ class KafkaBatchReader(Shipped, DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """One for each task, in the order of topics and partitions."""
         start, end = OffsetReader(self.options).start_and_end()
-        ranges = split(
-            _ranges(start, end),
-            min_partitions=self.options.min_partitions,
-            max_records_per_partition=self.options.max_records_per_partition,
-        )
-        return [RangePartition(one) for one in ranges]
+        return [RangePartition(ranges) for ranges in Split.of(self.options).tasks(_ranges(start, end))]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """In a task. Where there is nothing to read at all, Spark still has one partition, of its own."""
         if isinstance(partition, RangePartition):
-            return read_range(partition.range, self.options, self.columns)
+            return read_ranges(partition.ranges, self.options, self.columns)
         return iter(())
 
 

@@ -1,20 +1,23 @@
-"""In a task: one range of offsets to Arrow batches.
+"""In a task: its ranges of offsets to Arrow batches.
 
-The client fetches ahead while Spark takes what is there; of what was fetched, pieces of some megabytes are gathered
-at a time, so that a task holds two responses of a broker and one piece, however long its range is.
+One consumer reads all ranges of the task: a few requests for many partitions. It fetches ahead while Spark takes what
+is there; of what was fetched, pieces of some megabytes are gathered at a time, and small pieces of several partitions
+are put together, so that a task holds two responses of each broker and one batch, however long its ranges are.
 
 A range ends by position, not by its last record: offsets that hold none, because of transactions or compaction, are
-passed over. Only what has been deleted is loss, and `failOnDataLoss` says what becomes of that.
+passed over. Only what has been deleted is loss, and `failOnDataLoss` says what becomes of that. What is lost of one
+range is reported for it alone; the others are read on, by a new consumer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pyspark.sql.datasource import InputPartition
 
+from ottla.client.topic_partition import TopicPartition
 from ottla.errors import (
     ApiTimeoutError,
     CorruptBatchError,
@@ -26,7 +29,7 @@ from ottla.errors import (
 from ottla.spark.options.client import source_config
 from ottla.spark.process import clients
 from ottla.spark.source import data_loss
-from ottla.spark.source.arrow_batches import batch_maker
+from ottla.spark.source.arrow_batches import Gathering, batch_maker
 from ottla.spark.source.ranges import OffsetRange
 
 if TYPE_CHECKING:
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
     from ottla.client.blocking.client import Client
     from ottla.spark.options.connector import SourceOptions
+    from ottla.spark.source.packing import TaskRanges
     from ottla.spark.source.schema import SourceColumns
     from ottla.wire.records import Records
 
@@ -44,50 +48,58 @@ MOST_BYTES: Final = 8 * 1024 * 1024
 _LOOK_AFTER: Final = 5.0
 """Seconds without a record after which the task requests the end of the log: there may be none at all."""
 
+_Fetched: TypeAlias = "tuple[Records, int] | None"
+"""What came of one partition, and how many of its records lie before its end; None: nothing came for a while."""
+
+
+_Bounds: TypeAlias = dict[TopicPartition, tuple[int, int]]
+"""The first offset of each log, and the one behind its last."""
+
 
 class RangePartition(InputPartition):
     """What one task reads."""
 
-    def __init__(self, range: OffsetRange) -> None:
-        super().__init__(range)
-        self.range = range
+    def __init__(self, ranges: TaskRanges) -> None:
+        super().__init__(ranges)
+        self.ranges = ranges
 
 
-def read_range(
-    offsets: OffsetRange, options: SourceOptions, columns: SourceColumns
+def read_ranges(
+    ranges: Sequence[OffsetRange], options: SourceOptions, columns: SourceColumns
 ) -> Iterator[pyarrow.RecordBatch]:
-    """All records of the range that can be read, in their order."""
-    if offsets.size <= 0:
-        return
+    """All records of the ranges that can be read, those of a partition in their order."""
     make = batch_maker(columns)
-    for records, rows in _fetched(offsets, options):
+    gathering = Gathering(MOST_ROWS, MOST_BYTES)
+    for fetched in _fetched(ranges, options):
+        if fetched is None:
+            yield from gathering.rest()
+            continue
+        records, rows = fetched
         first = 0
         # Of equal size: a small last piece costs a round of its own.
         most = -(-rows // max(1, -(-rows // MOST_ROWS)))
         while first < rows:
             count = records.fitting(first, most=min(most, rows - first), bytes=MOST_BYTES)
-            batch = make(records, first, count)
+            yield from gathering.add(make(records, first, count))
             first += count
-            if batch.num_rows:
-                yield batch
+    yield from gathering.rest()
 
 
-def _fetched(offsets: OffsetRange, options: SourceOptions) -> Iterator[tuple[Records, int]]:
+def _fetched(ranges: Sequence[OffsetRange], options: SourceOptions) -> Iterator[_Fetched]:
     """What was fetched, decoded; and after a loss that is no error, what is left."""
     config = source_config(options.kafka)
-    client = clients.client(config)
-    range_ = _Range(offsets, client, options.fail_on_data_loss)
+    reading = _Reading(ranges, clients.client(config), options.fail_on_data_loss)
     try:
-        while range_.position < range_.end:
+        while reading.pending:
             try:
-                yield from range_.fetched(options.poll_timeout)
+                yield from reading.fetched(options.poll_timeout)
             except (OffsetOutOfRangeError, DataLossError, UnknownTopicOrPartitionError) as error:
-                range_.lose(error)
+                reading.lose(error)
     except CorruptBatchError as error:
         raise _unreadable(error) from error
     except ApiTimeoutError as error:
         clients.discard(config)
-        raise range_.timed_out(options.poll_timeout, error) from error
+        raise reading.timed_out(options.poll_timeout, error) from error
     except DataLossError:
         raise
     except KafkaError:
@@ -96,94 +108,155 @@ def _fetched(offsets: OffsetRange, options: SourceOptions) -> Iterator[tuple[Rec
         raise
 
 
-class _Range:
-    """How far a range has been read, and what is lost of it."""
+class _Reading:
+    """How far the ranges of a task have been read, and what becomes of those that lose something."""
 
-    def __init__(self, offsets: OffsetRange, client: Client, fails: bool) -> None:
-        self._offsets = offsets
+    def __init__(self, ranges: Sequence[OffsetRange], client: Client, fails: bool) -> None:
         self._client = client
         self._fails = fails
-        self._last_lost = -1
-        self._has_begun_anew = False
-        self.position = offsets.start
-        self.end = offsets.end
-        """Where there is nothing to read any more; moves towards the position when something is lost."""
+        self._begun_anew: set[str] = set()
+        self.pending = {one.topic_partition: _Range(one) for one in ranges if one.size > 0}
+        """The ranges that have not been read to their end."""
 
-    def fetched(self, timeout: float) -> Iterator[tuple[Records, int]]:
-        """From the position to the end, by one consumer: a response that takes its time is not requested again."""
-        start = {self._offsets.topic_partition: self.position}
+    def fetched(self, timeout: float) -> Iterator[_Fetched]:
+        """All that is pending, by one consumer: a response that takes its time is not requested again."""
+        starts = {tp: range_.position for tp, range_ in self.pending.items()}
+        stops = {tp: range_.end for tp, range_ in self.pending.items()}
         silent, look_after = 0.0, min(timeout, _LOOK_AFTER)
-        with closing(self._client.consume(start, stop=self.end)) as consumer:
-            while self.position < self.end:
+        with closing(self._client.consume(starts, stop=stops)) as consumer:
+            while self.pending:
                 try:
                     for records, rows in consumer.parts(look_after):
                         silent = 0.0
-                        self.position = max(self.position, records.next_offset)
+                        self._advance(TopicPartition(records.topic, records.partition), records.next_offset)
                         yield records, rows
-                    self.position = self.end
+                    self.pending.clear()
                 except ApiTimeoutError:
                     silent += look_after
+                    yield None
                     self._check_there_is_more()
                     if silent >= timeout:
                         raise
 
+    def _advance(self, tp: TopicPartition, position: int) -> None:
+        range_ = self.pending[tp]
+        range_.position = max(range_.position, position)
+        if range_.position >= range_.end:
+            del self.pending[tp]
+
     def _check_there_is_more(self) -> None:
         """A range given by hand, or a log that has lost its end: nothing will come, however long the task waits."""
-        if self.position >= self._bounds()[1]:
-            raise OffsetOutOfRangeError(
-                topic=self._offsets.topic, partition=self._offsets.partition, detail="The log ends before."
-            )
+        bounds, gone = self._bounds()
+        for error in gone.values():
+            raise error
+        for tp, (_, last) in bounds.items():
+            if self.pending[tp].position >= last:
+                raise OffsetOutOfRangeError(
+                    topic=tp.topic, partition=tp.partition, detail="The log ends before."
+                )
 
-    def lose(self, error: KafkaError) -> None:
-        """Raises, or goes on with what is left of the range in the log as it is now."""
-        if isinstance(error, DataLossError) and self._begins_anew():
-            return
-        left, there = self._left(error)
-        data_loss.report(self._fails, f"{self}: cannot read from offset {self.position} on: {there}")
-        if left == (self.position, self.end):
-            # It was out of range and is not any more: a topic that was created anew grows. Once is enough.
-            left = left if self._last_lost != self.position else (self.end, self.end)
-        self._last_lost = self.position
-        self.position, self.end = min(left), left[1]
+    # Loss
 
-    def _left(self, error: KafkaError) -> tuple[tuple[int, int], str]:
-        """From where to where there is something to read after the error, and why there is no more."""
-        nothing = (self.end, self.end)
-        is_another = isinstance(error, DataLossError) and error.new_offset < 0
-        if is_another or isinstance(error, UnknownTopicOrPartitionError):
-            return nothing, str(error).rstrip(".")
-        try:
-            first, last = self._bounds()
-        except UnknownTopicOrPartitionError as gone:
-            return nothing, str(gone).rstrip(".")
-        there = f"the log has offsets {first} to {last} now"
-        return (max(self.position, first), min(self.end, last)), there
+    def lose(self, error: OffsetOutOfRangeError | DataLossError | UnknownTopicOrPartitionError) -> None:
+        """Raises, or goes on with what is left of the ranges in the logs as they are now."""
+        if isinstance(error, UnknownTopicOrPartitionError):
+            self._lose_whole(self._of(error), error)
+        elif isinstance(error, DataLossError) and error.new_offset < 0:
+            # The topic is another one now, with all of its partitions.
+            of_topic = [tp for tp in self.pending if tp.topic == error.topic]
+            if not self._begins_anew(error.topic, of_topic):
+                self._lose_whole(of_topic, error)
+        else:
+            self._lose_some(self._of(error))
 
-    def _begins_anew(self) -> bool:
-        """A client that was kept may remember a topic from before it was created again, and the range be of the new.
+    def _of(self, error: KafkaError) -> list[TopicPartition]:
+        """The ranges that an error is about: one, or all of a topic."""
+        topic, partition = getattr(error, "topic", None), getattr(error, "partition", None)
+        return [tp for tp in self.pending if tp.topic == topic and partition in (None, tp.partition)]
 
-        While nothing of the range has been read, there is nothing that the new one could be mixed up with.
+    def _begins_anew(self, topic: str, partitions: Collection[TopicPartition]) -> bool:
+        """A client that was kept may remember a topic from before it was created again, and the ranges be of the new.
+
+        While nothing of them has been read, there is nothing that the new one could be mixed up with.
         """
-        is_first = self.position == self._offsets.start and not self._has_begun_anew
-        self._has_begun_anew = True
+        is_first = topic not in self._begun_anew and all(self.pending[tp].is_at_start for tp in partitions)
+        self._begun_anew.add(topic)
         return is_first
 
-    def _bounds(self) -> tuple[int, int]:
-        """What the log holds, with what an open transaction keeps back: that is there, and may yet be read."""
-        tp = self._offsets.topic_partition
-        first = self._client.admin.list_offsets([tp], at="earliest")[tp].offset
-        last = self._client.admin.list_offsets([tp], at="latest", isolation="read_uncommitted")[tp].offset
+    def _lose_whole(self, partitions: Collection[TopicPartition], error: KafkaError) -> None:
+        for tp in partitions:
+            self._report(tp, str(error).rstrip("."))
+            del self.pending[tp]
+
+    def _lose_some(self, named: Collection[TopicPartition]) -> None:
+        """Looks at all ranges: what has deleted records of one partition has often deleted some of others too."""
+        bounds, gone = self._bounds()
+        for tp, error in gone.items():
+            self._lose_whole([tp], error)
+        for tp, (first, last) in bounds.items():
+            range_ = self.pending[tp]
+            if tp in named or range_.position < first:
+                self._report(tp, f"the log has offsets {first} to {last} now")
+                range_.keep(first, last)
+        for tp in [tp for tp, range_ in self.pending.items() if range_.position >= range_.end]:
+            del self.pending[tp]
+
+    def _report(self, tp: TopicPartition, reason: str) -> None:
+        range_ = self.pending[tp]
+        data_loss.report(self._fails, f"{range_}: cannot read from offset {range_.position} on: {reason}")
+
+    def _bounds(self) -> tuple[_Bounds, dict[TopicPartition, UnknownTopicOrPartitionError]]:
+        """What the logs of the pending ranges hold, and which are gone. Any other error is raised.
+
+        With what an open transaction keeps back: that is there, and may yet be read.
+        """
+        admin, partitions = self._client.admin, list(self.pending)
+        first = admin.list_offsets(partitions, at="earliest", errors="collect")
+        last = admin.list_offsets(partitions, at="latest", isolation="read_uncommitted", errors="collect")
+        gone: dict[TopicPartition, UnknownTopicOrPartitionError] = {}
+        for tp, error in {**last.errors, **first.errors}.items():
+            if not isinstance(error, UnknownTopicOrPartitionError):
+                raise error
+            gone[tp] = error
         # Both ends of a log always have an offset; only a time may have none.
-        return first or 0, last or 0
+        return {
+            tp: (first[tp].offset or 0, last[tp].offset or 0) for tp in partitions if tp not in gone
+        }, gone
 
     def timed_out(self, seconds: float, error: ApiTimeoutError) -> ApiTimeoutError:
         is_committed = self._client.config.isolation_level == "read_committed"
         held_back = " (with read_committed, an open transaction holds back all that follows it)"
+        first, *others = self.pending.values()
+        more = f" (and {len(others)} other ranges of the task)" if others else ""
         return ApiTimeoutError(
-            f"{self}: waited from offset {self.position} on, in vain: {error}{held_back if is_committed else ''}. If"
-            " the brokers are there but slow, raise the source option kafkaConsumer.pollTimeoutMs, which is"
-            f" {seconds * 1000:.0f}"
+            f"{first}: waited from offset {first.position} on, in vain{more}: {error}"
+            f"{held_back if is_committed else ''}. If the brokers are there but slow, raise the source option"
+            f" kafkaConsumer.pollTimeoutMs, which is {seconds * 1000:.0f}"
         )
+
+
+class _Range:
+    """How far one range has been read."""
+
+    def __init__(self, offsets: OffsetRange) -> None:
+        self._offsets = offsets
+        self._last_lost = -1
+        self.position = offsets.start
+        self.end = offsets.end
+        """Where there is nothing to read any more; moves towards the position when something is lost."""
+
+    @property
+    def is_at_start(self) -> bool:
+        return self.position == self._offsets.start
+
+    def keep(self, first: int, last: int) -> None:
+        """Something is lost of it: what is left is what the log has now."""
+        left = (max(self.position, first), min(self.end, last))
+        if left == (self.position, self.end) and self._last_lost == self.position:
+            # It was out of range and is not any more: a topic that was created anew grows. Once is enough.
+            left = (self.end, self.end)
+        self._last_lost = self.position
+        self.position, self.end = min(left), left[1]
 
     def __str__(self) -> str:
         offsets = self._offsets

@@ -1,7 +1,8 @@
-"""OffsetRange, and how ranges are cut into tasks.
+"""OffsetRange, and how large ranges are cut.
 
 Pure: a function of ranges and two options, with the same result as the JVM connector's range calculator, so that a
-job that moves over keeps its number of tasks. Where ranges begin and end is decided elsewhere.
+job that moves over keeps its pieces. Where ranges begin and end is decided elsewhere, and so is which task reads a
+piece (`packing`).
 
 Invariant: the pieces of a range follow each other without a gap, cover it, and none is empty.
 """
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from ottla.client.topic_partition import TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class OffsetRange:
     """The records of one partition from `start` up to, and without, `end`."""
 
@@ -40,7 +41,7 @@ def split(
     min_partitions: int | None,
     max_records_per_partition: int | None,
 ) -> list[OffsetRange]:
-    """The ranges of the tasks: none above `max_records_per_partition`, and about `min_partitions` of them or more.
+    """The ranges in pieces: none above `max_records_per_partition`, and about `min_partitions` of them or more.
 
     >>> split([OffsetRange("t", 0, 0, 10)], min_partitions=2, max_records_per_partition=None)
     [OffsetRange(topic='t', partition=0, start=0, end=5), OffsetRange(topic='t', partition=0, start=5, end=10)]

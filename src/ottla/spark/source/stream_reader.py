@@ -1,8 +1,9 @@
 """KafkaStreamReader: what `spark.readStream` calls, in one process on the driver for as long as the query runs.
 
-Spark stores the end of each batch before it runs, but not where the first one began. So `initialOffset` is a
-constant, and the first end carries the start (`offsets`): a query that dies in its first batch reads that one again,
-whatever has been written since.
+Spark stores the end of each batch before it runs, and nothing else: neither where the first one began nor how any
+was split into tasks. So `initialOffset` is a constant, and `latestOffset` writes both into the end (`checkpoint`): a
+query that dies in a batch runs that one again as it was, whatever has been written or changed since. New options and
+a changed cluster count from the next batch on.
 
 Tasks get a copy of it, of which only `read` is used.
 
@@ -12,7 +13,9 @@ Invariant: an offset that has not changed is returned as it came, since Spark ru
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -25,6 +28,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from ottla.client.topic_partition import TopicPartition
 from ottla.errors import KafkaError
 from ottla.spark.options.connector import SourceOptions
 from ottla.spark.options.offsets import LATEST_OFFSET, Latest, OffsetOption, SpecificOffsets
@@ -32,17 +36,17 @@ from ottla.spark.process.shipping import Shipped
 from ottla.spark.source.checkpoint import (
     INITIAL,
     PartitionOffsets,
+    end_offset,
     from_json,
     is_initial,
+    plan_in,
     start_in,
-    stored,
     to_json,
-    with_start,
 )
 from ottla.spark.source.micro_batches import BatchDelay, Rest, at_most, planned
 from ottla.spark.source.offset_reader import OffsetReader
-from ottla.spark.source.range_reader import RangePartition, read_range
-from ottla.spark.source.ranges import split
+from ottla.spark.source.packing import Split
+from ottla.spark.source.range_reader import RangePartition, read_ranges
 from ottla.spark.source.schema import SourceColumns
 
 if TYPE_CHECKING:
@@ -107,15 +111,20 @@ class KafkaStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailabl
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  Spark's name
         if (pause := self._rest.left(start, self._clock())) > 0:
             self._sleep(pause)
-        begin = self._first_start() if is_initial(start) else from_json(start)
+        is_first = is_initial(start)
+        begin = self._first_start() if is_first else from_json(start)
         self._latest = self._end_of_data(begin)
-        end = self._limited(begin, limit)
-        if is_initial(start):
-            return with_start(end, begin)
-        if end == begin:
+        new: PartitionOffsets = {}
+        end = begin
+        if not self._holds(begin, limit):
+            end, new = self._limited(begin, limit)
+        if end == begin and not is_first:
             self._rest.begin(start, self._clock())
             return start
-        return stored(end)
+        if self.options.target_partitions is None:
+            return end_offset(end, start=begin if is_first else None)
+        begins = {**begin, **new} if is_first else new
+        return end_offset(end, start=begins or None, plan=Split.of(self.options))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802  Spark's name
         """For the query's progress: what there was at the last latestOffset."""
@@ -133,32 +142,36 @@ class KafkaStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailabl
             self._target = self._offsets.latest(begin)
         return self._target
 
-    def _limited(self, begin: PartitionOffsets, limit: ReadLimit) -> PartitionOffsets:
-        if isinstance(limit, ReadAllAvailable):
-            return self._latest
-        if self._delay is not None and self._delay.holds(begin, self._latest, self._clock()):
-            return begin
-        if isinstance(limit, ReadMaxRows):
+    def _holds(self, begin: PartitionOffsets, limit: ReadLimit) -> bool:
+        if self._delay is None or isinstance(limit, ReadAllAvailable):
+            return False
+        return self._delay.holds(begin, self._latest, self._clock())
+
+    def _limited(
+        self, begin: PartitionOffsets, limit: ReadLimit
+    ) -> tuple[PartitionOffsets, PartitionOffsets]:
+        """Where the batch ends; and where new partitions begin, if that is needed here or in its plan."""
+        new: PartitionOffsets = {}
+        if isinstance(limit, ReadMaxRows) or self.options.target_partitions is not None:
             new = self._offsets.earliest(self._latest.keys() - begin.keys())
-            return at_most(limit.max_rows, {**begin, **new}, self._latest)
-        return self._latest
+        if isinstance(limit, ReadMaxRows):
+            return at_most(limit.max_rows, {**begin, **new}, self._latest), new
+        return self._latest, new
 
     # What the tasks read
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        plan = plan_in(end)
         ranges = planned(
             self._start_of_batch(start, end),
             from_json(end),
-            self._offsets.earliest,
+            self._offsets.earliest if plan is None else partial(_stored_starts, end),
             topics=self.options.topics,
             fail_on_data_loss=self.options.fail_on_data_loss,
         )
-        pieces = split(
-            ranges,
-            min_partitions=self.options.min_partitions,
-            max_records_per_partition=self.options.max_records_per_partition,
-        )
-        return [RangePartition(piece) for piece in pieces]
+        # A batch without a plan is not packed, also if it is run again after targetPartitions was set.
+        split = replace(Split.of(self.options), target_partitions=None) if plan is None else plan
+        return [RangePartition(task) for task in split.tasks(ranges)]
 
     def _start_of_batch(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> PartitionOffsets:
         if not is_initial(start):
@@ -182,10 +195,15 @@ class KafkaStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailabl
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """In a task."""
         assert isinstance(partition, RangePartition)
-        return read_range(partition.range, self.options, self.columns)
+        return read_ranges(partition.ranges, self.options, self.columns)
 
     def stop(self) -> None:
         self._offsets.close()
+
+
+def _stored_starts(end: Mapping[str, Any], partitions: Collection[TopicPartition]) -> PartitionOffsets:
+    stored = start_in(end) or {}
+    return {tp: stored[tp] for tp in partitions if tp in stored}
 
 
 def _has_latest(option: OffsetOption) -> bool:
