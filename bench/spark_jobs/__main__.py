@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from bench.spark_jobs import work
 from bench.spark_jobs.job import Job
-from bench.spark_jobs.memory import MemorySource
+from bench.spark_jobs.memory import InMemory
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -30,12 +30,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.spark_jobs", description=__doc__)
     parser.add_argument("--master", required=True)
     parser.add_argument("--jars", help="of the JVM connector, separated by commas")
+    parser.add_argument("--python", help="of Spark's workers, which then find nothing else on their path")
     options = parser.parse_args()
     # Spark and its JVM may write to standard output, which is for the results.
     results = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    if options.python:
+        # Spark's JVM, which starts the workers, gets the environment of this process.
+        os.environ |= {"PYSPARK_PYTHON": options.python, "PYTHONPATH": os.getcwd()}
     spark = _session(options.master, options.jars)
-    spark.dataSource.register(MemorySource)
+    spark.dataSource.register(InMemory)
     for line in sys.stdin:
         measured = work.run(spark, Job(**json.loads(line)))
         print(json.dumps(dataclasses.asdict(measured)), file=results, flush=True)

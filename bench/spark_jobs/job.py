@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 
 from bench.clients.job import Codec
 
-Connector: TypeAlias = Literal["kafka", "ottla", "memory"]
-"""The formats: the JVM connector, this one, and Arrow batches from memory (`bench.spark_jobs.memory`)."""
+Connector: TypeAlias = Literal["kafka", "ottla", "in_memory"]
+"""The formats: the JVM connector, this one, and rows in memory (`bench.spark_jobs.memory`)."""
 
 JSON_COLUMNS = "id bigint, customer string, amount double, country string, note string"
 """The columns of the values that are JSON."""
@@ -20,10 +20,12 @@ ROWS_A_MICRO_BATCH = 100
 class Job:
     """One measurement: `topic` is read, or written in the case `write`; a `stream` reads it and writes to `sink`.
 
-    `rows` is how many the topic has or shall have; of a stream, the micro-batches are counted instead.
+    `rows` is how many the topic has or shall have; of a stream, the micro-batches are counted instead. `partitions`
+    is how many tasks write, and how many tasks rows in memory are read by. `options` are the connector's own, beside
+    those that say what is read and written.
     """
 
-    case: Literal["read", "json", "count", "count_json", "write", "stream"]
+    case: Literal["read", "json", "count", "count_json", "write", "stream", "sum"]
     connector: Connector
     bootstrap: str
     topic: str
@@ -33,17 +35,21 @@ class Job:
     partitions: int = 1
     batches: int = 0
     sink: str = ""
+    options: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Measured:
     """Times are in seconds.
 
-    Of a stream: `wall` is from its start to the end of its first micro-batch, `batches` is what Spark says the
-    later ones took, and `passed` is from the moment rows were stored to the end of their micro-batch.
+    `rows` are those that a count or a sum saw, `total` is the sum over all groups. Of a stream: `wall` is from the
+    first word of the query, `readStream`, to the end of its first micro-batch, `batches` is what Spark says
+    that each micro-batch took, and `passed` is from the moment rows were stored to the end of their micro-batch, for
+    all but the first.
     """
 
     wall: float = 0.0
     rows: int = 0
+    total: float = 0.0
     batches: list[float] = field(default_factory=list)
     passed: list[float] = field(default_factory=list)

@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 import tempfile
+import venv
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -53,11 +55,16 @@ class Session:
 
 
 @contextmanager
-def session(master: str, jars: Iterable[Path] = ()) -> Iterator[Session]:
-    """Spark on `master`, with the given jars beside its own. It is still starting when this returns."""
+def session(master: str, jars: Iterable[Path] = (), python: Path | None = None) -> Iterator[Session]:
+    """Spark on `master`, with the given jars beside its own. It is still starting when this returns.
+
+    Its workers are run by this Python, or by `python` (see `python_without_ottla`).
+    """
     command = [sys.executable, "-m", "bench.spark_jobs", "--master", master]
     if paths := ",".join(map(str, jars)):
         command += ["--jars", paths]
+    if python is not None:
+        command += ["--python", str(python)]
     # Else Spark's workers are whatever python3 is on the PATH.
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     with tempfile.TemporaryFile("w+", errors="replace") as log:
@@ -69,3 +76,19 @@ def session(master: str, jars: Iterable[Path] = ()) -> Iterator[Session]:
             yield started
         finally:
             started.close()
+
+
+@contextmanager
+def python_without_ottla() -> Iterator[Path]:
+    """This Python with all that is installed, but for Ottla.
+
+    Every session imports the data sources that it finds installed, so that of a peer would pay for this one.
+    """
+    installed = Path(sysconfig.get_paths()["purelib"])
+    with tempfile.TemporaryDirectory(prefix="ottla-bench-") as folder:
+        venv.create(folder, symlinks=True)
+        packages = Path(sysconfig.get_path("purelib", "venv", {"base": folder, "platbase": folder}))
+        for entry in installed.iterdir():
+            if "ottla" not in entry.name and not (packages / entry.name).exists():
+                (packages / entry.name).symlink_to(entry)
+        yield Path(folder) / "bin" / "python"

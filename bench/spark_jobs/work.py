@@ -1,7 +1,7 @@
-"""The jobs, in the words of a user: the same program for each connector, but for its name.
+"""The jobs, in the words of a user: the same program for each connector, but for its name and its options.
 
 Nothing is measured that the other side does not do as well: a read takes all of Kafka's columns, JSON gives the
-same typed columns and no others, a write gets the same rows from `spark.range`.
+same typed columns and no others, a write gets the same rows from `spark.range`, a sum is over the same groups.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import tempfile
 import time
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col, expr, from_json
+from pyspark.sql.functions import col, count, expr, from_json, lit
+from pyspark.sql.functions import sum as total
 from pyspark.sql.streaming.query import StreamingQuery
 
 import ottla
@@ -22,84 +23,111 @@ from bench.spark_jobs.job import JSON_COLUMNS, ROWS_A_MICRO_BATCH, Job, Measured
 def run(spark: SparkSession, job: Job) -> Measured:
     if job.case == "stream":
         return _stream(spark, job)
-    rows = 0
     started = time.perf_counter()
+    rows, amount = _run(spark, job)
+    return Measured(wall=time.perf_counter() - started, rows=rows, total=amount)
+
+
+def _run(spark: SparkSession, job: Job) -> tuple[int, float]:
+    """The rows and the total, where the job is to tell them."""
     if job.case == "write":
         _write(spark, job)
     elif job.case == "count":
-        rows = _read(spark, job).count()
+        return _read(spark, job).count(), 0.0
     elif job.case == "count_json":
-        rows = _read(spark, job).where("id >= 0 AND note IS NOT NULL").count()
+        return _read_json(spark, job).where("id >= 0 AND note IS NOT NULL").count(), 0.0
+    elif job.case == "sum":
+        groups = _read_json(spark, job).groupBy("customer")
+        found = groups.agg(count(lit(1)).alias("rows"), total("amount").alias("amount")).collect()
+        return sum(group["rows"] for group in found), sum(group["amount"] for group in found)
     else:
-        _read(spark, job).write.format("noop").mode("overwrite").save()
-    return Measured(wall=time.perf_counter() - started, rows=rows)
+        rows = _read_json(spark, job) if job.case == "json" else _read(spark, job)
+        rows.write.format("noop").mode("overwrite").save()
+    return 0, 0.0
 
 
 def _read(spark: SparkSession, job: Job) -> DataFrame:
-    reader = spark.read.format(job.connector).options(**_where(job), subscribe=job.topic)
-    if job.connector == "memory":
-        return reader.options(rows=job.rows, partitions=job.partitions, size=job.size).load()
-    if job.case not in ("json", "count_json"):
-        return reader.load()
+    return spark.read.format(job.connector).options(**_source(job)).load()
+
+
+def _read_json(spark: SparkSession, job: Job) -> DataFrame:
     if job.connector == "ottla":
+        reader = spark.read.format(job.connector).options(**_source(job))
         return reader.option("value.format", "json").schema(JSON_COLUMNS).load()
     parsed = from_json(col("value").cast("string"), JSON_COLUMNS).alias("parsed")
-    return reader.load().select(parsed).select("parsed.*")
+    return _read(spark, job).select(parsed).select("parsed.*")
 
 
 def _write(spark: SparkSession, job: Job) -> None:
     value = expr(f"lpad(cast(id AS string), {job.size}, '0')").alias("value")
     rows = spark.range(0, job.rows, 1, job.partitions).select(value)
-    options = {**_where(job), "topic": job.topic, "kafka.compression.type": job.codec}
-    rows.write.format(job.connector).options(**options).mode("append").save()
+    rows.write.format(job.connector).options(**_sink(job, job.topic)).mode("append").save()
 
 
-def _where(job: Job) -> dict[str, str]:
-    return {"kafka.bootstrap.servers": job.bootstrap}
+def _source(job: Job) -> dict[str, str]:
+    if job.connector == "in_memory":
+        return {"rows": str(job.rows), "tasks": str(job.partitions), "size": str(job.size), **job.options}
+    return {"kafka.bootstrap.servers": job.bootstrap, "subscribe": job.topic, **job.options}
+
+
+def _sink(job: Job, topic: str) -> dict[str, str]:
+    if job.connector == "in_memory":
+        return {"rows": str(job.rows), **job.options}
+    where = {"kafka.bootstrap.servers": job.bootstrap, "topic": topic}
+    return {**where, "kafka.compression.type": job.codec, **job.options}
 
 
 def _stream(spark: SparkSession, job: Job) -> Measured:
-    """A few rows, and as soon as they are through, the next few: each time a micro-batch of its own."""
+    """A few rows, and as soon as they are through, the next few: each time a micro-batch of its own.
+
+    Rows in memory follow one another by themselves.
+    """
     passed: list[float] = []
     with tempfile.TemporaryDirectory() as checkpoint, ottla.Client(job.bootstrap) as client:
         _produce(client, job)
+        started = time.perf_counter()
         query = _start(spark, job, checkpoint)
         try:
-            first = _time_until(query, ROWS_A_MICRO_BATCH)
+            _wait_until(query, ROWS_A_MICRO_BATCH)
+            first = time.perf_counter() - started
             for number in range(2, job.batches + 1):
                 _produce(client, job)
-                passed.append(_time_until(query, number * ROWS_A_MICRO_BATCH))
+                stored = time.perf_counter()
+                _wait_until(query, number * ROWS_A_MICRO_BATCH)
+                passed.append(time.perf_counter() - stored)
         finally:
             query.stop()
-        return Measured(wall=first, batches=_durations(query)[1:], passed=passed)
+        return Measured(wall=first, batches=_durations(query), passed=passed)
 
 
 def _start(spark: SparkSession, job: Job, checkpoint: str) -> StreamingQuery:
-    where = _where(job)
-    source = spark.readStream.format(job.connector).options(**where, subscribe=job.topic)
-    rows = source.option("startingOffsets", "earliest").load().select("key", "value")
-    sink = rows.writeStream.format(job.connector).options(**where, topic=job.sink)
-    return sink.option("checkpointLocation", checkpoint).start()
+    source, sink = _source(job), _sink(job, job.sink)
+    if job.connector == "in_memory":
+        source |= {"rows": str(job.batches * ROWS_A_MICRO_BATCH), "batch": str(ROWS_A_MICRO_BATCH)}
+    stream = spark.readStream.format(job.connector).options(**source).option("startingOffsets", "earliest")
+    writer = stream.load().select("key", "value").writeStream.format(job.connector).options(**sink)
+    return writer.option("checkpointLocation", checkpoint).start()
 
 
 def _produce(client: ottla.Client, job: Job) -> None:
+    if job.connector == "in_memory":
+        return
     some = values(Values("", job.topic, ROWS_A_MICRO_BATCH, job.size))
     for number in range(ROWS_A_MICRO_BATCH):
         client.produce(job.topic, some[number % len(some)])
     client.flush()
 
 
-def _time_until(query: StreamingQuery, rows: int) -> float:
+def _wait_until(query: StreamingQuery, rows: int) -> None:
     """Until so many rows have passed: a progress is reported when its micro-batch is committed."""
-    started = time.perf_counter()
+    end = time.perf_counter() + DEADLINE
     while sum(progress.numInputRows for progress in query.recentProgress) < rows:
         error = query.exception()
         if error is not None:
             raise error
-        if time.perf_counter() > started + DEADLINE:
+        if time.perf_counter() > end:
             raise TimeoutError(f"{rows} rows were not through after {DEADLINE:.0f} s")
         time.sleep(0.005)
-    return time.perf_counter() - started
 
 
 def _durations(query: StreamingQuery) -> list[float]:
