@@ -17,7 +17,8 @@ from bench.spark_jobs.memory import InMemory
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.memory": "1g",
+    # The JVM connector keeps consumers for later, each with the last that it fetched: with 1g it collects garbage.
+    "spark.driver.memory": "4g",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
