@@ -17,7 +17,7 @@ from bench.spark_jobs.memory import InMemory
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # The JVM connector keeps consumers for later, each with the last that it fetched: with 1g it collects garbage.
+    # The JVM connector keeps its consumers for a while: after many jobs with large fetches, 1g was not enough for it.
     "spark.driver.memory": "4g",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
