@@ -67,6 +67,8 @@ def session(master: str, jars: Iterable[Path] = (), python: Path | None = None) 
         command += ["--python", str(python)]
     # Else Spark's workers are whatever python3 is on the PATH.
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    # As where it is installed: without bytecode each new worker would compile what it imports.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryFile("w+", errors="replace") as log:
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
