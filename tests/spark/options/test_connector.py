@@ -8,7 +8,7 @@ import re
 import pytest
 
 from ottla.spark.options import parsing
-from ottla.spark.options.connector import SinkOptions, SourceOptions
+from ottla.spark.options.connector import PARALLELISM, SinkOptions, SourceOptions
 from ottla.spark.options.offsets import Earliest, GlobalTimestamp, Latest
 from ottla.spark.options.parsing import OptionError
 from ottla.spark.options.topics import Topics
@@ -50,6 +50,16 @@ def test_what_is_not_said_is_as_in_the_jvm_connector() -> None:
         value=None,
     )
     assert batch().start == Earliest()
+
+
+def test_the_number_of_tasks_is_the_users_else_that_of_the_cluster_else_a_constant(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert stream(targetPartitions="5", **{PARALLELISM: "3"}).target_partitions == 5
+    assert stream(targetPartitions="OFF", **{PARALLELISM: "3"}).target_partitions is None
+    assert stream(**{PARALLELISM: "3"}).target_partitions == 3
+    assert stream().target_partitions == 8
+    assert caplog.text == ""
 
 
 def test_everything_that_is_said_is_kept_whatever_the_case_of_its_name() -> None:
@@ -108,6 +118,9 @@ def test_options_for_kafka_stay_out_of_the_repr_where_a_password_would_be_logged
         ("minPartitions", "", "whole number"),
         ("minPartitions", "0", "minPartitions must be positive"),
         ("minPartitions", "2147483648", "of at most 2147483647"),
+        ("targetPartitions", "0", "targetPartitions must be positive.*or off"),
+        ("targetPartitions", "none", "'targetPartitions' cannot be 'none'.*whole number.*or off"),
+        ("targetPartitions", "9" * 5000, "whole number"),
         ("maxRecordsPerPartition", "-3", "maxRecordsPerPartition must be positive"),
         ("maxRecordsPerPartition", "9" * 5000, "whole number"),
         ("maxOffsetsPerTrigger", "x", "'maxOffsetsPerTrigger' cannot be 'x'"),

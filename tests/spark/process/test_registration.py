@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import ottla.spark
 from ottla.broker import Cluster
+from ottla.spark.source import packing
 
 
 def test_registering_what_was_found_is_harmless_also_twice(spark: SparkSession, kafka: Cluster) -> None:
@@ -33,3 +35,27 @@ def test_a_thread_that_has_registered_may_write_batches(spark: SparkSession, kaf
     with ThreadPoolExecutor(1) as pool:
         pool.submit(save, rows).result()
     assert [record.value for record in kafka.dump("orders")] == [b"2 apples"]
+
+
+@pytest.fixture
+def rows(kafka: Cluster) -> dict[str, str]:
+    """As many in each of six partitions as are enough for a task."""
+    kafka.create_topic("orders", 6)
+    for partition in range(6):
+        kafka.seed("orders", [b""] * packing.LEAST_OFFSETS, partition=partition)
+    return {"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": "orders"}
+
+
+def test_a_session_that_was_registered_has_as_many_tasks_as_it_runs_at_a_time(
+    spark: SparkSession, rows: dict[str, str]
+) -> None:
+    ottla.spark.register(spark)
+    assert spark.sparkContext.defaultParallelism == 2
+
+    def count(session: SparkSession, **options: str) -> int:
+        reader = session.read.option("targetPartitions", "4") if options else session.read
+        return reader.format("ottla").options(**rows).load().rdd.getNumPartitions()
+
+    assert count(spark) == 2
+    assert count(spark, targetPartitions="4") == 4, "also if the option was given before the format"
+    assert count(spark.newSession()) == 6, "another session has the default, which is more than there are"

@@ -32,7 +32,6 @@ from ottla.spark.options.parsing import (
     flag,
     optional,
     positive,
-    refused,
     seconds,
     warn_of_unknown,
     warn_once,
@@ -172,9 +171,10 @@ def _target_partitions(given: Mapping[str, str]) -> int | None:
     text = given.get(name.lower(), given.get(PARALLELISM, str(_TARGET_PARTITIONS)))
     if text.lower() == "off":
         return None
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= INT32:
-        raise refused(name, text, "a whole number of at least 1, or off")
-    return int(text)
+    try:
+        return positive(name, text, most=INT32)
+    except OptionError as error:
+        raise OptionError(f"{error}, or off, which gives every partition a task of its own") from None
 
 
 def _trigger_limits(given: Mapping[str, str], *, streaming: bool) -> tuple[int | None, int | None, float]:

@@ -7,15 +7,22 @@ and, where that one lacks Ottla, can say so itself.
 
 A batch write looks in the session that is active in its thread, and a thread that Python has started has none: the
 same error, of all Python sources alike. So `register` also makes the session the active one of its thread.
+
+How many tasks Spark runs at a time, the default of targetPartitions, is known to the program alone: a source plans in
+a process that is told nothing but its options. So `register` keeps it in the session's configuration, and wraps the
+`format` of Spark's readers, which hands it on as an option. Out of reach, as no Python method is called: SQL.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 
 from ottla.spark.datasource import OttlaDataSource
+from ottla.spark.options.connector import PARALLELISM
 from ottla.spark.process.shipping import ShippedClass
 
 if TYPE_CHECKING:
@@ -24,7 +31,13 @@ if TYPE_CHECKING:
 
     AnySession: TypeAlias = SparkSession | ConnectSession
 
+Method: TypeAlias = Callable[..., Any]
+
+OURS: Final = "ottla"
 _FOUND_ALREADY: Final = "DATA_SOURCE_ALREADY_EXISTS"
+_PARALLELISM_CONF: Final = "spark.ottla.parallelism"
+# Where readers and writers, classic and of Spark Connect, keep their session.
+_SESSION_ATTRIBUTES: Final = ("_spark", "_session", "_client")
 
 
 def register(spark: AnySession) -> None:
@@ -34,9 +47,11 @@ def register(spark: AnySession) -> None:
     >>> spark.read.format("ottla").options(...)
 
     Harmless where it was found, and when called twice. Works through Spark Connect with the package on the server. In
-    a thread of one's own, call it there before a batch is written.
+    a thread of one's own, call it there before a batch is written. Queries that are read from then on have
+    `sparkContext.defaultParallelism` for their `targetPartitions`, where Spark Connect does not hide it.
     """
     make_active(spark)
+    _hand_on_parallelism(spark)
     try:
         spark.dataSource.register(ShippedClass(OttlaDataSource))  # type: ignore[arg-type]
     except AnalysisException as error:
@@ -49,3 +64,44 @@ def make_active(spark: Any) -> None:
     jvm = getattr(spark, "_jvm", None)
     if jvm is not None:
         jvm.SparkSession.setActiveSession(spark._jsparkSession)
+
+
+def _hand_on_parallelism(spark: Any) -> None:
+    try:
+        parallelism = spark.sparkContext.defaultParallelism
+    except (PySparkException, AttributeError):
+        return  # Spark Connect has no context: the source's own default counts
+    spark.conf.set(_PARALLELISM_CONF, str(parallelism))
+    for reader in (type(spark.read), type(spark.readStream)):
+        wrap(reader, "format", _with_parallelism)
+
+
+def _with_parallelism(original: Method) -> Method:
+    def format(self: Any, source: str) -> Any:
+        reader = original(self, source)
+        if str(source).lower() == OURS:
+            parallelism = session_of(self).conf.get(_PARALLELISM_CONF, None)
+            if parallelism is not None:
+                reader.option(PARALLELISM, parallelism)
+        return reader
+
+    return format
+
+
+# For what wraps Spark's methods
+
+
+def wrap(owner: type, name: str, wrapper: Callable[[Method], Method]) -> None:
+    """Once for each wrapper: a method that has it already, under others or not, stays as it is."""
+    original = getattr(owner, name)
+    wrappers: tuple[object, ...] = getattr(original, "_ottla_wrappers", ())
+    if wrapper in wrappers:
+        return
+    wrapped = wraps(original)(wrapper(original))
+    wrapped._ottla_wrappers = (*wrappers, wrapper)  # type: ignore[attr-defined]
+    setattr(owner, name, wrapped)
+
+
+def session_of(instance: Any) -> Any:
+    """The session of a reader or a writer."""
+    return next(getattr(instance, name) for name in _SESSION_ATTRIBUTES if hasattr(instance, name))

@@ -17,20 +17,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.spark.options.parsing import logger
-from ottla.spark.process.registration import make_active, register
+from ottla.spark.process.registration import OURS, Method, make_active, register, session_of, wrap
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from ottla.spark.process.registration import AnySession
 
-_Method: TypeAlias = Callable[..., Any]
-
-OURS: Final = "ottla"
 # What Spark takes for the JVM connector, in lower case.
 _KAFKA: Final = frozenset(
     {
@@ -40,8 +36,6 @@ _KAFKA: Final = frozenset(
     }
 )
 _CONF: Final = "spark.ottla.replaceKafka"
-# Where readers and writers, classic and of Spark Connect, keep their session.
-_SESSION_ATTRIBUTES: Final = ("_spark", "_session", "_client")
 _STATE: Final = "_ottla_state"
 # The modes in which the JVM connector appends: the default, and the names for it.
 _APPENDING: Final = frozenset({"append", "default", "error", "errorifexists"})
@@ -71,17 +65,17 @@ def install(spark: AnySession) -> None:
     """Wrap the methods of this kind of session; those that are wrapped already stay as they are."""
     batch_writer, stream_writer = _writers_of(spark)
     for reader in (type(spark.read), type(spark.readStream)):
-        _wrap(reader, "format", _replacing_format)
-    _wrap(batch_writer, "format", _replacing_format)
-    _wrap(batch_writer, "mode", _recording_mode)
-    _wrap(batch_writer, "save", _appending_save)
-    _wrap(stream_writer, "format", _replacing_format)
-    _wrap(stream_writer, "outputMode", _recording_output_mode)
-    _wrap(stream_writer, "option", _recording_option)
-    _wrap(stream_writer, "options", _recording_options)
-    _wrap(stream_writer, "foreach", _forgetting_format)
-    _wrap(stream_writer, "foreachBatch", _installing_for_each_batch)
-    _wrap(stream_writer, "start", _updating_start)
+        wrap(reader, "format", _replacing_format)
+    wrap(batch_writer, "format", _replacing_format)
+    wrap(batch_writer, "mode", _recording_mode)
+    wrap(batch_writer, "save", _appending_save)
+    wrap(stream_writer, "format", _replacing_format)
+    wrap(stream_writer, "outputMode", _recording_output_mode)
+    wrap(stream_writer, "option", _recording_option)
+    wrap(stream_writer, "options", _recording_options)
+    wrap(stream_writer, "foreach", _forgetting_format)
+    wrap(stream_writer, "foreachBatch", _installing_for_each_batch)
+    wrap(stream_writer, "start", _updating_start)
 
 
 def _writers_of(spark: AnySession) -> tuple[type, type]:
@@ -94,15 +88,6 @@ def _writers_of(spark: AnySession) -> tuple[type, type]:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     return DataFrameWriter, DataStreamWriter
-
-
-def _wrap(owner: type, name: str, wrapper: Callable[[_Method], _Method]) -> None:
-    original = getattr(owner, name)
-    if getattr(original, "_ottla_wrapped", False):
-        return
-    wrapped = wraps(original)(wrapper(original))
-    wrapped._ottla_wrapped = True  # type: ignore[attr-defined]
-    setattr(owner, name, wrapped)
 
 
 @dataclass(slots=True)
@@ -125,20 +110,16 @@ def _is_replaced(spark: Any) -> bool:
     return bool(spark.conf.get(_CONF, "false") == "true")
 
 
-def _session_of(instance: Any) -> Any:
-    return next(getattr(instance, name) for name in _SESSION_ATTRIBUTES if hasattr(instance, name))
-
-
-def _replacing_format(original: _Method) -> _Method:
+def _replacing_format(original: Method) -> Method:
     def format(self: Any, source: str) -> Any:
         state = _state(self)
-        state.replaced = str(source).lower() in _KAFKA and _is_replaced(_session_of(self))
+        state.replaced = str(source).lower() in _KAFKA and _is_replaced(session_of(self))
         return original(self, OURS if state.replaced else source)
 
     return format
 
 
-def _recording_mode(original: _Method) -> _Method:
+def _recording_mode(original: Method) -> Method:
     def mode(self: Any, saveMode: str | None) -> Any:  # noqa: N803  Spark's name
         if saveMode is not None:
             _state(self).mode = saveMode
@@ -147,7 +128,7 @@ def _recording_mode(original: _Method) -> _Method:
     return mode
 
 
-def _recording_output_mode(original: _Method) -> _Method:
+def _recording_output_mode(original: Method) -> Method:
     def output_mode(self: Any, outputMode: str) -> Any:  # noqa: N803  Spark's name
         _state(self).mode = outputMode
         return original(self, outputMode)
@@ -155,7 +136,7 @@ def _recording_output_mode(original: _Method) -> _Method:
     return output_mode
 
 
-def _appending_save(original: _Method) -> _Method:
+def _appending_save(original: Method) -> Method:
     def save(
         self: Any,
         path: str | None = None,
@@ -169,7 +150,7 @@ def _appending_save(original: _Method) -> _Method:
             self.format(format)
         state = _state(self)
         if state.replaced:
-            make_active(_session_of(self))
+            make_active(session_of(self))
             if (state.mode or "default").lower() in _APPENDING:
                 self.mode("append")
         original(self, path, partitionBy=partitionBy, **options)
@@ -177,7 +158,7 @@ def _appending_save(original: _Method) -> _Method:
     return save
 
 
-def _recording_option(original: _Method) -> _Method:
+def _recording_option(original: Method) -> Method:
     def option(self: Any, key: str, value: Any) -> Any:
         _state(self).options[key] = value
         return original(self, key, value)
@@ -185,7 +166,7 @@ def _recording_option(original: _Method) -> _Method:
     return option
 
 
-def _recording_options(original: _Method) -> _Method:
+def _recording_options(original: Method) -> Method:
     def options(self: Any, **options: Any) -> Any:
         _state(self).options.update(options)
         return original(self, **options)
@@ -193,7 +174,7 @@ def _recording_options(original: _Method) -> _Method:
     return options
 
 
-def _updating_start(original: _Method) -> _Method:
+def _updating_start(original: Method) -> Method:
     def start(
         self: Any,
         path: str | None = None,
@@ -227,7 +208,7 @@ class _AppendBatch:
         batch.write.format(OURS).mode("append").options(**given).save()
 
 
-def _forgetting_format(original: _Method) -> _Method:
+def _forgetting_format(original: Method) -> Method:
     """Of a format and a function, the one that was given last says where rows go."""
 
     def for_each(self: Any, f: Any) -> Any:
@@ -237,10 +218,10 @@ def _forgetting_format(original: _Method) -> _Method:
     return for_each
 
 
-def _installing_for_each_batch(original: _Method) -> _Method:
+def _installing_for_each_batch(original: Method) -> Method:
     def for_each_batch(self: Any, func: Callable[[DataFrame, int], None]) -> Any:
         _state(self).replaced = False
-        replaced = _is_replaced(_session_of(self))
+        replaced = _is_replaced(session_of(self))
         return original(self, _InReplacedSession(func) if replaced else func)
 
     return for_each_batch

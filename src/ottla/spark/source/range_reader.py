@@ -114,7 +114,8 @@ class _Reading:
     def __init__(self, ranges: Sequence[OffsetRange], client: Client, fails: bool) -> None:
         self._client = client
         self._fails = fails
-        self._begun_anew: set[str] = set()
+        self._settled: set[str] = set()
+        """Topics that must stay what they are: something of them was read, or they were begun anew already."""
         self.pending = {one.topic_partition: _Range(one) for one in ranges if one.size > 0}
         """The ranges that have not been read to their end."""
 
@@ -139,6 +140,7 @@ class _Reading:
                         raise
 
     def _advance(self, tp: TopicPartition, position: int) -> None:
+        self._settled.add(tp.topic)
         range_ = self.pending[tp]
         range_.position = max(range_.position, position)
         if range_.position >= range_.end:
@@ -163,9 +165,8 @@ class _Reading:
             self._lose_whole(self._of(error), error)
         elif isinstance(error, DataLossError) and error.new_offset < 0:
             # The topic is another one now, with all of its partitions.
-            of_topic = [tp for tp in self.pending if tp.topic == error.topic]
-            if not self._begins_anew(error.topic, of_topic):
-                self._lose_whole(of_topic, error)
+            if not self._begins_anew(error.topic):
+                self._lose_whole([tp for tp in self.pending if tp.topic == error.topic], error)
         else:
             self._lose_some(self._of(error))
 
@@ -174,13 +175,13 @@ class _Reading:
         topic, partition = getattr(error, "topic", None), getattr(error, "partition", None)
         return [tp for tp in self.pending if tp.topic == topic and partition in (None, tp.partition)]
 
-    def _begins_anew(self, topic: str, partitions: Collection[TopicPartition]) -> bool:
+    def _begins_anew(self, topic: str) -> bool:
         """A client that was kept may remember a topic from before it was created again, and the ranges be of the new.
 
-        While nothing of them has been read, there is nothing that the new one could be mixed up with.
+        While nothing of any of its ranges has been read, there is nothing that the new one could be mixed up with.
         """
-        is_first = topic not in self._begun_anew and all(self.pending[tp].is_at_start for tp in partitions)
-        self._begun_anew.add(topic)
+        is_first = topic not in self._settled
+        self._settled.add(topic)
         return is_first
 
     def _lose_whole(self, partitions: Collection[TopicPartition], error: KafkaError) -> None:
@@ -244,10 +245,6 @@ class _Range:
         self.position = offsets.start
         self.end = offsets.end
         """Where there is nothing to read any more; moves towards the position when something is lost."""
-
-    @property
-    def is_at_start(self) -> bool:
-        return self.position == self._offsets.start
 
     def keep(self, first: int, last: int) -> None:
         """Something is lost of it: what is left is what the log has now."""
