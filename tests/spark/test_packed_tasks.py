@@ -15,7 +15,7 @@ from pyspark.sql.functions import monotonically_increasing_id, spark_partition_i
 import ottla
 from ottla.broker import Cluster
 
-PARTITIONS, RECORDS = 64, 500
+PARTITIONS, RECORDS = 64, 1000
 
 Tasks = list[list[tuple[int, int]]]
 """For each task, partition and offset of its rows in the order in which it has read them."""
@@ -55,7 +55,7 @@ def check_order(tasks: Tasks) -> None:
         ({"targetPartitions": "3"}, 3),
         ({"targetPartitions": "1"}, 1),
         ({"targetPartitions": "1", "minPartitions": "5"}, 5),
-        ({"targetPartitions": "1", "maxRecordsPerPartition": "4000"}, 8),
+        ({"targetPartitions": "1", "maxRecordsPerPartition": "4000"}, 16),
         ({"targetPartitions": "off"}, PARTITIONS),
     ],
 )

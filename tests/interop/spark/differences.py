@@ -35,6 +35,21 @@ DIFFERENCES: tuple[Difference, ...] = (
         "a source in Python may write no files there, and a crash in the first batch must lose nothing",
     ),
     Difference(
+        ("batch-packed-tasks",),
+        "tasks",
+        "every partition has a task of its own",
+        "small partitions are read together in one task, unless `targetPartitions` is `off`",
+        "Spark takes much longer for a task of a source in Python than for one in the JVM",
+    ),
+    Difference(
+        ("stream-offsets-of-a-packed-batch",),
+        "0/:*",
+        "how a micro-batch is split into tasks follows from the options that there are when it runs",
+        "the offset at which it ends has it, under `:plan`, and where new partitions begin, under `:start`, unless"
+        " `targetPartitions` is `off`; the JVM connector cannot read such an offset",
+        "a batch that runs again after a crash is split as it was",
+    ),
+    Difference(
         ("batch-pattern-with-an-intersection",),
         "*",
         "a pattern may intersect classes of characters, `[a-z&&[^b]]`",

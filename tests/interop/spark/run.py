@@ -20,6 +20,8 @@ _OWN_TOPIC = re.compile(r"@(\w+)@")
 WITHIN_S = 60
 # What cannot succeed is asked three times, a second apart unless told.
 _IMPATIENT = {"fetchOffset.retryIntervalMs": "10"}
+# Tasks and offsets are to be those of the JVM connector, which does not know the option. Cases of their own pack.
+_UNPACKED = {"targetPartitions": "off"}
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Run:
 
     def options(self, options: Options) -> dict[str, str]:
         """The options of a case in full; one that is "-" is left out, which is how a case goes without brokers."""
-        full = {"kafka.bootstrap.servers": self.bootstrap, **_IMPATIENT, **options}
+        full = {"kafka.bootstrap.servers": self.bootstrap, **_IMPATIENT, **_UNPACKED, **options}
         return {name: self._named(value) for name, value in full.items() if value != "-"}
 
     def read(self, options: Options) -> DataFrame:

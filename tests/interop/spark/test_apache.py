@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col
 
@@ -114,3 +115,29 @@ def test_a_stream_reads_every_record_once_however_small_its_batches_are(make_run
     outcome = Stream(run, {**EARLIEST, "maxOffsetsPerTrigger": "25"}, availableNow=True).finished()
     read = [(row[3], row[4]) for batch in outcome["batches"] for row in batch["rows"]]
     assert sorted(read) == [(partition, offset) for partition in range(3) for offset in range(30)]
+
+
+# Back to the JVM connector
+
+
+def test_the_jvm_connector_goes_on_behind_a_batch_that_was_not_packed(make_run: MakeRun) -> None:
+    run = make_run("back")
+    run.topics.create(run.topic("t"), partitions=2)
+    read = []
+    for number, (format, target) in enumerate((("ottla", "8"), ("ottla", "off"), ("kafka", "off"))):
+        run.topics.write(run.topic("t"), entries(3, first=3 * number))
+        query = Stream(run, {**EARLIEST, "targetPartitions": target}, format, availableNow=True)
+        (batch,) = query.finished()["batches"]
+        read.append(sorted(row[4] for row in batch["rows"]))
+    assert read == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
+
+
+def test_the_jvm_connector_refuses_a_checkpoint_whose_last_batch_was_packed(make_run: MakeRun) -> None:
+    run = make_run("packed")
+    run.topics.create(run.topic("t"), partitions=2)
+    run.topics.write(run.topic("t"), entries(3))
+    packed = {**EARLIEST, "targetPartitions": "8"}
+    Stream(run, packed, "ottla", availableNow=True).finished()
+    run.topics.write(run.topic("t"), entries(3, first=3))
+    with pytest.raises(StreamingQueryException, match=":plan"):
+        Stream(run, packed, "kafka", availableNow=True).finished()

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 TaskRanges: TypeAlias = tuple[OffsetRange, ...]
 """What one task reads, in the order of topics and partitions; none is empty, no partition is there twice."""
 
-LEAST_OFFSETS: Final = 10_000
-"""What a task is to have, on average, before there is a second one."""
+LEAST_OFFSETS: Final = 20_000
+"""What a task is to have, on average, before there is a second one: with less, of records of 100 bytes, a second one
+takes as long as it saves, although a core is free for it."""
 MOST_OFFSETS: Final = 1_000_000
 """What a task has, on average, when it takes so long that its own cost does not matter: no more are put together."""
 

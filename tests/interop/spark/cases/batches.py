@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.interop.spark.cases.case import Case
-from tests.interop.spark.jobs import count, count_tasks, read, read_key_and_value
+from tests.interop.spark.jobs import count, count_tasks, read, read_key_and_value, read_rows
 from tests.interop.spark.topics import FIRST_MS, STEP_MS
 
 PLAIN = {"subscribe": "side-plain"}
@@ -134,6 +134,8 @@ CASES: tuple[Case, ...] = (
         {**PLAIN, "maxRecordsPerPartition": "25", "minPartitions": "6"},
         full=True,
     ),
+    Case("batch-packed-tasks", count_tasks, {**PLAIN, "targetPartitions": "8"}),
+    Case("batch-packed", read_rows, {**PLAIN, "targetPartitions": "8"}),
     Case("batch-tasks", count_tasks, {"subscribe": "side-plain,side-empty,side-other"}, full=True),
     Case("batch-uncommitted", read, TRANSACTIONS),
     Case("batch-committed", read, {**TRANSACTIONS, **COMMITTED}),

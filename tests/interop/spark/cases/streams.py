@@ -31,6 +31,7 @@ CASES: tuple[Case, ...] = (
     Case("stream-schema-with-headers", stream_schema, {**PLAIN, "includeHeaders": "true"}),
     Case("stream-available-now", stream, EARLIEST),
     Case("stream-offsets-of-the-first-batch", stream_ends, EARLIEST),
+    Case("stream-offsets-of-a-packed-batch", stream_ends, {**EARLIEST, "targetPartitions": "8"}),
     Case("stream-once", stream_once, EARLIEST),
     Case("stream-headers", stream, {**EARLIEST, "includeHeaders": "true"}, full=True),
     Case(
