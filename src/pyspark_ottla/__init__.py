@@ -14,6 +14,9 @@ def __getattr__(name: str) -> Any:
     if name != "DefaultSource":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
+        # The source imports its options when a query is planned; half an installation is to be found out here.
+        import ottla.spark.options.client
+        import ottla.spark.options.connector  # noqa: F401
         from ottla.spark.datasource import OttlaDataSource
     except Exception as error:  # noqa: BLE001  whatever it is, it must not end the discovery of other sources
         return _unusable(error)
