@@ -67,6 +67,14 @@ def test_planning_and_committing_a_write_loads_no_client_and_no_arrow() -> None:
     assert loaded.isdisjoint({"pyarrow", "asyncio", "ottla.client.client", "ottla.client.blocking"})
 
 
+@pytest.mark.parametrize("reader", ["batch_reader", "stream_reader"])
+def test_a_reader_is_made_and_copied_without_client_configuration_and_arrow(reader: str) -> None:
+    loaded = loaded_by(f"ottla.spark.source.{reader}")
+    assert loaded.isdisjoint(
+        {"pyarrow", "asyncio", "ottla.config", "ottla.client.client", "ottla.client.blocking"}
+    )
+
+
 def test_a_worker_that_writes_loads_no_admin_and_nothing_of_arrows_that_only_some_rows_need() -> None:
     loaded = loaded_by("ottla.spark.sink.row_sender, ottla.client.blocking.client")
     assert loaded.isdisjoint({"ottla.client.admin", "ottla.client.blocking.admin", "pyarrow.compute"})

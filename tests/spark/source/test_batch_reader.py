@@ -12,7 +12,7 @@ from ottla.broker import Cluster
 from ottla.spark.options.connector import SourceOptions
 from ottla.spark.options.parsing import OptionError
 from ottla.spark.source.batch_reader import KafkaBatchReader
-from ottla.spark.source.range_reader import RangePartition
+from ottla.spark.source.packing import RangePartition
 from tests.spark.reading import source_schema
 
 

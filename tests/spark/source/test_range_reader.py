@@ -20,7 +20,8 @@ from ottla.errors import ApiTimeoutError, CorruptBatchError, DataLossError
 from ottla.spark.options.client import source_config
 from ottla.spark.process import clients
 from ottla.spark.source import range_reader
-from ottla.spark.source.range_reader import RangePartition, _Reading, read_ranges
+from ottla.spark.source.packing import RangePartition
+from ottla.spark.source.range_reader import _Reading, read_ranges
 from ottla.spark.source.ranges import OffsetRange
 from ottla.spark.source.schema import SourceColumns
 from ottla.wire.batches import ControlType, PlainRecord, encode_batch

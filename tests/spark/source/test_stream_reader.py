@@ -17,8 +17,7 @@ from ottla.broker import Cluster, delay
 from ottla.errors import DataLossError
 from ottla.spark.options.connector import SourceOptions
 from ottla.spark.source.checkpoint import end_offset, from_json, plan_in, start_in
-from ottla.spark.source.packing import Split
-from ottla.spark.source.range_reader import RangePartition
+from ottla.spark.source.packing import RangePartition, Split
 from ottla.spark.source.stream_reader import KafkaStreamReader, StreamStartError
 from tests.spark.reading import source_schema
 

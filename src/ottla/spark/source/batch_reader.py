@@ -1,6 +1,6 @@
 """KafkaBatchReader: what `spark.read` calls.
 
-Offsets are planned once, on the driver; tasks read ranges (`range_reader`).
+Offsets are planned once, on the driver; tasks read ranges (`range_reader`). Each of the two imports what it needs.
 
 Invariant: the ranges of a query do not depend on when its tasks run.
 """
@@ -17,9 +17,7 @@ from ottla.spark.options.connector import SourceOptions
 from ottla.spark.options.parsing import OptionError
 from ottla.spark.process.shipping import Shipped
 from ottla.spark.source.checkpoint import PartitionOffsets
-from ottla.spark.source.offset_reader import OffsetReader
-from ottla.spark.source.packing import Split
-from ottla.spark.source.range_reader import RangePartition, read_ranges
+from ottla.spark.source.packing import RangePartition, Split
 from ottla.spark.source.ranges import OffsetRange
 from ottla.spark.source.schema import SourceColumns
 
@@ -36,12 +34,16 @@ class KafkaBatchReader(Shipped, DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """One for each task, in the order of topics and partitions."""
+        from ottla.spark.source.offset_reader import OffsetReader
+
         start, end = OffsetReader(self.options).start_and_end()
         return [RangePartition(ranges) for ranges in Split.of(self.options).tasks(_ranges(start, end))]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """In a task. Where there is nothing to read at all, Spark still has one partition, of its own."""
         if isinstance(partition, RangePartition):
+            from ottla.spark.source.range_reader import read_ranges
+
             return read_ranges(partition.ranges, self.options, self.columns)
         return iter(())
 

@@ -12,12 +12,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
-from ottla.client.blocking.client import Client
 from ottla.client.consume.offset_spec import Timestamp
 from ottla.client.topic_partition import TopicPartition
-from ottla.config import ClientConfig
 from ottla.errors import ApiTimeoutError, KafkaError, RetriableError
 from ottla.spark.options.client import source_config
 from ottla.spark.options.connector import SourceOptions
@@ -36,6 +34,10 @@ from ottla.spark.process import clients
 from ottla.spark.source.checkpoint import PartitionOffsets
 from ottla.spark.source.data_loss import names
 from ottla.spark.source.partition_discovery import Discovered, discover
+
+if TYPE_CHECKING:
+    from ottla.client.blocking.client import Client
+    from ottla.config import ClientConfig
 
 _log = logging.getLogger(__name__)
 

@@ -20,6 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
+from pyspark.sql.datasource import InputPartition
+
 from ottla.spark.source.ranges import OffsetRange, split
 
 if TYPE_CHECKING:
@@ -33,6 +35,14 @@ LEAST_OFFSETS: Final = 20_000
 takes as long as it saves, although a core is free for it."""
 MOST_OFFSETS: Final = 1_000_000
 """What a task has, on average, when it takes so long that its own cost does not matter: no more are put together."""
+
+
+class RangePartition(InputPartition):
+    """A task as Spark knows it."""
+
+    def __init__(self, ranges: TaskRanges) -> None:
+        super().__init__(ranges)
+        self.ranges = ranges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

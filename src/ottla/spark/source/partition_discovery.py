@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ottla.client.blocking.client import Client
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import KafkaError, UnknownTopicOrPartitionError, from_code
 from ottla.spark.options.topics import Topics
 from ottla.wire.messages import MetadataRequest, MetadataResponse
+
+if TYPE_CHECKING:
+    from ottla.client.blocking.client import Client
 
 
 @dataclass(frozen=True, slots=True)

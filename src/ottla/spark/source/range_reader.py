@@ -15,8 +15,6 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from pyspark.sql.datasource import InputPartition
-
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import (
     ApiTimeoutError,
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
 
     from ottla.client.blocking.client import Client
     from ottla.spark.options.connector import SourceOptions
-    from ottla.spark.source.packing import TaskRanges
     from ottla.spark.source.schema import SourceColumns
     from ottla.wire.records import Records
 
@@ -54,14 +51,6 @@ _Fetched: TypeAlias = "tuple[Records, int] | None"
 
 _Bounds: TypeAlias = dict[TopicPartition, tuple[int, int]]
 """The first offset of each log, and the one behind its last."""
-
-
-class RangePartition(InputPartition):
-    """What one task reads."""
-
-    def __init__(self, ranges: TaskRanges) -> None:
-        super().__init__(ranges)
-        self.ranges = ranges
 
 
 def read_ranges(

@@ -5,7 +5,8 @@ was split into tasks. So `initialOffset` is a constant, and `latestOffset` write
 query that dies in a batch runs that one again as it was, whatever has been written or changed since. New options and
 a changed cluster count from the next batch on.
 
-Tasks get a copy of it, of which only `read` is used.
+Tasks get a copy of it, of which only `read` is used. Before that, another process makes a reader only to have it
+copied: what requests and reads is imported by those that do.
 
 Invariant: an offset that has not changed is returned as it came, since Spark runs a batch for any other text.
 """
@@ -15,7 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -44,13 +45,13 @@ from ottla.spark.source.checkpoint import (
     to_json,
 )
 from ottla.spark.source.micro_batches import BatchDelay, Rest, at_most, planned
-from ottla.spark.source.offset_reader import OffsetReader
-from ottla.spark.source.packing import Split
-from ottla.spark.source.range_reader import RangePartition, read_ranges
+from ottla.spark.source.packing import RangePartition, Split
 from ottla.spark.source.schema import SourceColumns
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from ottla.spark.source.offset_reader import OffsetReader
 
 _REST: Final = 0.05
 """Seconds between two requests to brokers while there is nothing new; Spark calls every 11 ms."""
@@ -75,7 +76,6 @@ class KafkaStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailabl
         self.columns = SourceColumns.of(schema, options)
         self._clock = clock
         self._sleep = sleep
-        self._offsets = OffsetReader(options, clock=clock, sleep=sleep)
         self._rest = Rest(_REST)
         self._delay = (
             None
@@ -86,6 +86,12 @@ class KafkaStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailabl
         self._latest: PartitionOffsets = {}
         self._stops_at_target = False
         self._target: PartitionOffsets | None = None
+
+    @cached_property
+    def _offsets(self) -> OffsetReader:
+        from ottla.spark.source.offset_reader import OffsetReader
+
+        return OffsetReader(self.options, clock=self._clock, sleep=self._sleep)
 
     def __getstate__(self) -> dict[str, object]:
         """What a task needs."""
@@ -194,6 +200,8 @@ class KafkaStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailabl
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """In a task."""
+        from ottla.spark.source.range_reader import read_ranges
+
         assert isinstance(partition, RangePartition)
         return read_ranges(partition.ranges, self.options, self.columns)
 
