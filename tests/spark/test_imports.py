@@ -75,9 +75,10 @@ def test_a_reader_is_made_and_copied_without_client_configuration_and_arrow(read
     )
 
 
-def test_a_worker_that_writes_loads_no_admin_and_nothing_of_arrows_that_only_some_rows_need() -> None:
+def test_a_worker_that_writes_loads_no_admin_no_consumer_and_of_arrow_only_what_all_rows_need() -> None:
     loaded = loaded_by("ottla.spark.sink.row_sender, ottla.client.blocking.client")
     assert loaded.isdisjoint({"ottla.client.admin", "ottla.client.blocking.admin", "pyarrow.compute"})
+    assert loaded.isdisjoint({"ottla.client.consume", "ottla.client.blocking.consumer"})
 
 
 def test_a_worker_that_reads_loads_nothing_of_writing_and_the_other_way_round() -> None:

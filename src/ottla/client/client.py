@@ -14,11 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar, Unpack
 from weakref import finalize
 
 from ottla.client.blocking.forks import forked_error, on_fork
-from ottla.client.consume.consumer import AsyncConsumer, OnError
-from ottla.client.consume.dead_letters import DeadLetters
-from ottla.client.consume.iterators import AsyncBatchReader
-from ottla.client.consume.offset_spec import Start, Stops
-from ottla.client.consume.subscription import Subscribed, Subscription
 from ottla.client.core import ClientCore
 from ottla.client.deadline import check_timeout, within
 from ottla.client.home_loop import CallingThreads
@@ -39,6 +34,10 @@ from ottla.wire.records import Delivery
 
 if TYPE_CHECKING:
     from ottla.client.admin import AsyncAdmin
+    from ottla.client.consume.consumer import AsyncConsumer, OnError
+    from ottla.client.consume.iterators import AsyncBatchReader
+    from ottla.client.consume.offset_spec import Start, Stops
+    from ottla.client.consume.subscription import Subscribed
 
 _T = TypeVar("_T")
 
@@ -232,6 +231,10 @@ class AsyncClient:
             async for record in kafka.consume("orders", start="earliest", stop="latest"):
                 ...
         """
+        # Here, as in ClientCore: only what consumes imports how.
+        from ottla.client.consume.dead_letters import DeadLetters
+        from ottla.client.consume.subscription import Subscription
+
         core = self._running()
         if isinstance(on_error, DeadLetters) and on_error.producer is None:
             on_error = DeadLetters(on_error.topic, _RawProducer(self._produce_raw))

@@ -17,10 +17,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.connections.brokers import Brokers
-from ottla.client.consume.consumer import AsyncConsumer
-from ottla.client.consume.context import ConsumerContext
-from ottla.client.consume.fetch_queue import Failure
-from ottla.client.consume.subscription import Subscription
 from ottla.client.context import ClientContext
 from ottla.client.home_loop import CallingThreads, HomeLoop
 from ottla.client.metadata import Metadata
@@ -38,6 +34,8 @@ from ottla.serde import Serialize
 
 if TYPE_CHECKING:
     from ottla.client.admin import AsyncAdmin
+    from ottla.client.consume.consumer import AsyncConsumer
+    from ottla.client.consume.subscription import Subscription
 
 _logger = logging.getLogger("ottla.client")
 
@@ -95,6 +93,8 @@ class ClientCore:
 
     def _crashed(self, name: str, error: BaseException) -> None:
         """A bug of ours: a call must not wait for what does not run any more."""
+        from ottla.client.consume.fetch_queue import Failure
+
         failure = KafkaError(
             f"the client's task {name!r} crashed: {error!r}; close the client and make a new one"
         )
@@ -106,6 +106,10 @@ class ClientCore:
 
     def consumer(self, subscription: Subscription, **options: Any) -> AsyncConsumer:
         """A new consumer. The first one has lane 0, those beside it the lowest that is free."""
+        # Here, since a client that only produces or administers starts sooner without them.
+        from ottla.client.consume.consumer import AsyncConsumer
+        from ottla.client.consume.context import ConsumerContext
+
         if self._failure is not None:
             raise self._failure
         taken = list(self._consumers.values())

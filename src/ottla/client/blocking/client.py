@@ -17,14 +17,9 @@ from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-from ottla.client.blocking.consumer import Consumer
 from ottla.client.blocking.driver import Driver
 from ottla.client.blocking.forks import on_fork
 from ottla.client.client import CLOSE_TIMEOUT, AsyncClient, HeadersIn
-from ottla.client.consume.consumer import OnError
-from ottla.client.consume.iterators import BatchReader
-from ottla.client.consume.offset_spec import Start, Stops
-from ottla.client.consume.subscription import Subscribed
 from ottla.client.deadline import check_timeout
 from ottla.client.home_loop import CallingThreads
 from ottla.client.metrics import MetricsSnapshot
@@ -44,6 +39,11 @@ from ottla.wire.records import Delivery
 
 if TYPE_CHECKING:
     from ottla.client.blocking.admin import Admin
+    from ottla.client.blocking.consumer import Consumer
+    from ottla.client.consume.consumer import OnError
+    from ottla.client.consume.iterators import BatchReader
+    from ottla.client.consume.offset_spec import Start, Stops
+    from ottla.client.consume.subscription import Subscribed
 
 _T = TypeVar("_T")
 
@@ -201,6 +201,8 @@ class Client:
         on_error: OnError = "raise",
     ) -> Consumer:
         """Reads topics: by name, by pattern (`re.compile(...)`), or single partitions (`TopicPartition`)."""
+        # In the calling thread, so that the loop does not stand still meanwhile.
+        from ottla.client.blocking.consumer import Consumer
 
         async def consumer() -> Any:
             return self._client.consume(
