@@ -159,6 +159,7 @@ def test_topics_that_appear_after_the_start_are_read_from_their_first_record(
 ) -> None:
     first = latest(make(subscribePattern="t.*"), {})
     assert plain(first) == {}
+    assert ranges(make(subscribePattern="t.*"), {}, first) == []
     kafka.create_topic("t1", 1)
     kafka.seed("t1", [b"0", b"1"])
     later = make(subscribePattern="t.*")  # a restart: what began with nothing is not begun anew at "latest"

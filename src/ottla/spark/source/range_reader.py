@@ -150,6 +150,8 @@ class _Reading:
 
     def lose(self, error: OffsetOutOfRangeError | DataLossError | UnknownTopicOrPartitionError) -> None:
         """Raises, or goes on with what is left of the ranges in the logs as they are now."""
+        if error.topic is None:
+            raise error  # it cannot be said what is lost
         if isinstance(error, UnknownTopicOrPartitionError):
             self._lose_whole(self._of(error), error)
         elif isinstance(error, DataLossError) and error.new_offset < 0:

@@ -129,8 +129,9 @@ class KafkaStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailabl
             return start
         if self.options.target_partitions is None:
             return end_offset(end, start=begin if is_first else None)
-        begins = {**begin, **new} if is_first else new
-        return end_offset(end, start=begins or None, plan=Split.of(self.options))
+        # Of the first batch also where there is nothing yet: it tells the stream's own from the JVM connector's.
+        begins = {**begin, **new} if is_first else new or None
+        return end_offset(end, start=begins, plan=Split.of(self.options))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802  Spark's name
         """For the query's progress: what there was at the last latestOffset."""
