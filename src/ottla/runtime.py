@@ -25,6 +25,7 @@ __all__ = [
     "Buffers",
     "Clock",
     "Listener",
+    "MessagePath",
     "MovableClock",
     "ProtocolFactory",
     "Random",
@@ -199,6 +200,13 @@ class Listener(Protocol):
         """Accepts no more; the connections that are there stay, and all that were accepted have their protocols."""
 
 
+class MessagePath(Protocol):
+    """One direction between two machines, for messages that stay objects because both are in this process."""
+
+    def carry(self, name: str, arrive: Callable[..., object], *args: Any) -> None:
+        """Calls `arrive` on the loop, later and behind all that was carried before; `name` is for a trace."""
+
+
 class Runtime(Protocol):
     """What the world looks like from inside: everything that could differ between two runs."""
 
@@ -218,6 +226,9 @@ class Runtime(Protocol):
 
     async def listen(self, host: str, port: int, factory: ProtocolFactory) -> Listener:
         """Accepts connections, with one protocol from `factory` for each; port 0 takes any that is free."""
+
+    def path_to(self, machine: str) -> MessagePath:
+        """The way of messages from this machine to another."""
 
     async def run(self, function: Callable[..., _T], *args: Any) -> _T:
         """Runs what takes long or blocks, off the loop."""
@@ -253,8 +264,16 @@ class SystemRuntime:
             raise
         return _SystemListener(server, host)
 
+    def path_to(self, machine: str) -> MessagePath:
+        return _SoonPath()
+
     async def run(self, function: Callable[..., _T], *args: Any) -> _T:
         return await asyncio.get_running_loop().run_in_executor(None, function, *args)
+
+
+class _SoonPath:
+    def carry(self, name: str, arrive: Callable[..., object], *args: Any) -> None:
+        asyncio.get_running_loop().call_soon(arrive, *args)
 
 
 class _SystemListener:

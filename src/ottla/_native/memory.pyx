@@ -6,7 +6,7 @@ or Arrow export that needs the block holds a reference to it. So nothing is used
 has to say when.
 """
 
-from cpython.buffer cimport PyBuffer_FillInfo
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport uint64_t
 
 cdef extern from "pool.h" nogil:
@@ -44,6 +44,28 @@ cdef class Memory:
 
 cdef Memory take(size_t size):
     return Memory(size)
+
+
+def joined(memoryview first, memoryview second):
+    """One view of both, where the second begins where the first ends in the same Memory; else None."""
+    cdef Py_buffer one, two
+    cdef Memory whole
+    cdef Py_ssize_t start
+    if not isinstance(first.obj, Memory) or first.obj is not second.obj:
+        return None
+    whole = first.obj
+    PyObject_GetBuffer(first, &one, PyBUF_SIMPLE)
+    try:
+        PyObject_GetBuffer(second, &two, PyBUF_SIMPLE)
+        try:
+            if <unsigned char *> one.buf + one.len != <unsigned char *> two.buf:
+                return None
+            start = <unsigned char *> one.buf - whole.data
+            return memoryview(whole).toreadonly()[start : start + one.len + two.len]
+        finally:
+            PyBuffer_Release(&two)
+    finally:
+        PyBuffer_Release(&one)
 
 
 def keep_at_most(size_t size):

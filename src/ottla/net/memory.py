@@ -20,10 +20,10 @@ WINDOW: Final = 256 * 1024
 
 _DEFAULT_HIGH_WATER: Final = 64 * 1024
 
-PacketKind = Literal["open", "accept", "refuse", "data", "end", "reset"]
-"""What travels along a path. Only data has bytes; a reset may overtake nothing either."""
+PacketKind = Literal["open", "accept", "refuse", "data", "end", "reset", "message"]
+"""What travels along a path. Only data and messages have bytes; a reset may overtake nothing either."""
 
-Arrive = Callable[[bytes], None]
+Arrive = Callable[[bytes], object]
 
 
 class Path(Protocol):

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from ottla._native.checksums import crc32c
 from ottla.net.memory import WINDOW, Arrive, PacketKind
 from ottla.net.memory_network import Endpoint, MemoryNetwork
-from ottla.runtime import Listener, ProtocolFactory, Random
+from ottla.runtime import Listener, MessagePath, ProtocolFactory, Random
 from ottla.sim.trace import Arrival, Trace
 
 EndpointName = str | int
@@ -109,6 +110,12 @@ class SimNetwork:
     def _make_path(self, connection: int, sender: Endpoint, receiver: Endpoint) -> _SimPath:
         return _SimPath(self, connection, sender, receiver)
 
+    def message_path(self, sender: str, receiver: str) -> MessagePath:
+        """For messages that stay objects: they are delayed, held back by cuts and traced like packets."""
+        return _SimMessagePath(
+            _SimPath(self, 0, Endpoint(sender, sender, 0), Endpoint(receiver, receiver, 0))
+        )
+
     def delay(self, sender: Endpoint, receiver: Endpoint) -> float:
         """Of one packet: the latency of the link, which stays, and some jitter."""
         link = sender.machine, receiver.machine
@@ -149,7 +156,7 @@ class _SimPath:
     def carry(self, kind: PacketKind, data: bytes, arrive: Arrive) -> None:
         idle = not self._packets
         now = asyncio.get_running_loop().time()
-        for piece in self._network.pieces(data):
+        for piece in [data] if kind == "message" else self._network.pieces(data):
             due = now + self._network.delay(self._sender, self._receiver)
             self._last_due = max(self._last_due, due)
             self._packets.append((self._last_due, kind, piece, arrive))
@@ -183,6 +190,16 @@ class _SimPath:
         if self._packets:
             self._schedule()
         arrive(data)
+
+
+class _SimMessagePath:
+    """Messages travel as their names; what arrives with one is kept here until then."""
+
+    def __init__(self, path: _SimPath) -> None:
+        self._path = path
+
+    def carry(self, name: str, arrive: Callable[..., object], *args: Any) -> None:
+        self._path.carry("message", name.encode(), lambda _: arrive(*args))
 
 
 def _joins(ends: tuple[Endpoint, Endpoint], names: tuple[EndpointName, EndpointName]) -> bool:

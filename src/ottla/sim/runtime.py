@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any, Final, TypeVar
 
-from ottla.runtime import Buffers, Clock, Listener, MovableClock, ProtocolFactory, Timer
+from ottla.runtime import Buffers, Clock, Listener, MessagePath, MovableClock, ProtocolFactory, Timer
 from ottla.sim.errors import SimulationCallbackError, SimulationError, UnfinishedTasksError
 from ottla.sim.loop import VirtualLoop
 from ottla.sim.network import Conditions, SimNetwork
@@ -74,6 +74,9 @@ class SimRuntime:
 
     async def listen(self, host: str, port: int, factory: ProtocolFactory) -> Listener:
         return await self.network.listen(self.machine, host, port, factory)
+
+    def path_to(self, machine: str) -> MessagePath:
+        return self.network.message_path(self.machine, machine)
 
     async def run(self, function: Callable[..., _T], *args: Any) -> _T:
         return await asyncio.get_running_loop().run_in_executor(None, function, *args)

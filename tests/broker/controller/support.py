@@ -14,6 +14,8 @@ from ottla.errors import InvalidConfigError, UnknownServerError
 from ottla.wire import Uuid
 from ottla.wire.messages import (
     AlterConfigsRequest,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
@@ -86,14 +88,13 @@ class Configs:
 class Controller:
     """A state machine, the time, and everything that was ever decided."""
 
-    def __init__(self, brokers: Sequence[int] = (), *, seed: int = 0, shared: bool = True, **settings: Any):
+    def __init__(self, brokers: Sequence[int] = (), *, seed: int = 0, **settings: Any):
         self.configs = Configs({name.replace("_", "."): value for name, value in settings.items()})
         self.state = ControllerState(
             CLUSTER_ID,
             self.configs,
             random.Random(seed),
             supported_features={"group.version": (0, 1)},
-            shared_volume=shared,
         )
         self.now = 100.0
         self.log: list[MetadataRecord] = []
@@ -151,6 +152,42 @@ class Controller:
 
     def fence(self, broker_id: int) -> Delta:
         return self.commit(self.state.fence_broker(broker_id))
+
+    # Leaders
+
+    def report_isr(
+        self, topic: str, isr: Sequence[int], index: int = 0
+    ) -> AlterPartitionResponse.PartitionData:
+        """The leader of a partition says who is in sync with it."""
+        partition = self.partition(topic, index)
+        data = AlterPartitionRequest.PartitionData(
+            partition_index=index,
+            leader_epoch=partition.leader_epoch,
+            partition_epoch=partition.partition_epoch,
+            new_isr_with_epochs=[
+                AlterPartitionRequest.BrokerState(broker_id=replica, broker_epoch=self.epoch(replica))
+                for replica in isr
+            ],
+        )
+        request = AlterPartitionRequest(
+            broker_id=partition.leader,
+            broker_epoch=self.epoch(partition.leader),
+            topics=[AlterPartitionRequest.TopicData(topic_id=self.topic_id(topic), partitions=[data])],
+        )
+        ((result,),) = (
+            topic.partitions for topic in self.carry_out(self.state.alter_partition(request, 3)).topics
+        )
+        return result
+
+    def catch_up(self, topic: str, index: int = 0) -> AlterPartitionResponse.PartitionData:
+        """Every live replica of a partition catches up, and its leader says so."""
+        partition = self.partition(topic, index)
+        behind = [
+            replica
+            for replica in partition.replicas
+            if replica not in partition.isr and self.state.image.is_active(replica)
+        ]
+        return self.report_isr(topic, [*partition.isr, *behind], index)
 
     # Topics
 

@@ -1,5 +1,3 @@
-import pytest
-
 from ottla.broker.metadata.records import NO_LEADER, BrokerChangeRecord, BrokerEndpoint
 from ottla.wire import Uuid
 from ottla.wire.messages import BrokerRegistrationRequest, UnregisterBrokerRequest
@@ -174,11 +172,13 @@ def test_a_broker_that_is_known_to_be_gone_is_fenced_at_once() -> None:
     assert controller.register(1).error_code == 0
 
 
-def test_a_replica_that_returns_rejoins_the_isr_of_a_partition_with_a_leader() -> None:
+def test_a_replica_that_returns_is_in_sync_when_the_leader_says_so() -> None:
     controller = Controller([1, 2])
     controller.create("t", [[1, 2]])
     controller.fence(1)
     controller.start(1)
+    assert state_of(controller.partition("t")) == (2, (2,))
+    assert controller.report_isr("t", [2, 1]).error_code == 0
     assert state_of(controller.partition("t")) == (2, (2, 1))
     assert controller.partition("t").leader_epoch == 1
 
@@ -191,20 +191,11 @@ def test_a_replica_that_returns_waits_for_someone_in_sync() -> None:
     controller.start(1)
     assert state_of(controller.partition("t")) == (NO_LEADER, (2,))
     controller.start(2)
-    assert state_of(controller.partition("t")) == (2, (2, 1))
-
-
-def test_without_a_shared_volume_a_replica_has_to_catch_up_first() -> None:
-    controller = Controller([1, 2], shared=False)
-    controller.create("t", [[1, 2]])
-    controller.fence(1)
-    controller.start(1)
     assert state_of(controller.partition("t")) == (2, (2,))
 
 
-@pytest.mark.parametrize(("shared", "isr"), [(True, (2, 3)), (False, (2,))])
-def test_an_unclean_election_is_held_where_the_topic_allows_it(shared: bool, isr: tuple[int, ...]) -> None:
-    controller = Controller([1, 2, 3], shared=shared)
+def test_an_unclean_election_is_held_where_the_topic_allows_it() -> None:
+    controller = Controller([1, 2, 3])
     controller.create("t", [[1, 2, 3]], configs={UNCLEAN: "true"})
     controller.fence(2)
     controller.fence(3)
@@ -213,8 +204,8 @@ def test_an_unclean_election_is_held_where_the_topic_allows_it(shared: bool, isr
     controller.start(2)
     assert state_of(controller.partition("t")) == (2, (2,))
     controller.start(3)
-    assert state_of(controller.partition("t")) == (2, isr)
-    assert controller.partition("t").recovering is not shared
+    assert state_of(controller.partition("t")) == (2, (2,))
+    assert controller.partition("t").recovering
 
 
 def test_a_controlled_shutdown_moves_leaders_away_first() -> None:

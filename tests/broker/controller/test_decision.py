@@ -31,7 +31,7 @@ class LayeredConfigs(Configs):
 def context(*records: ConfigRecord | RegisterBrokerRecord) -> Context:
     image = MetadataImage()
     image.apply_all(records)
-    return Context(image, BrokerSessions(9.0), LayeredConfigs({}), random.Random(0), shared_volume=True)
+    return Context(image, BrokerSessions(9.0), LayeredConfigs({}), random.Random(0))
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])

@@ -1,5 +1,3 @@
-import pytest
-
 from ottla.broker.controller.elections import Acceptable, Election, PartitionTarget, change
 from ottla.broker.metadata.image import PartitionImage
 from ottla.broker.metadata.records import NO_LEADER, PartitionChangeRecord
@@ -98,32 +96,3 @@ def test_a_replica_that_leaves_raises_the_leader_epoch_of_the_same_leader() -> N
 def test_a_new_order_of_replicas_is_no_reason_for_a_new_epoch() -> None:
     after = changed(PARTITION, PartitionTarget.of(PARTITION, replicas=[3, 2, 1]), alive(1, 2, 3))
     assert after == PartitionImage((3, 2, 1), (1, 2, 3), leader=1, leader_epoch=4, partition_epoch=10)
-
-
-@pytest.mark.parametrize(
-    ("isr", "live", "election", "leader", "expected"),
-    [
-        ((1,), (1, 2, 3), Election.ONLINE, 1, (1, 2, 3)),
-        ((3, 1), (1, 2), Election.ONLINE, 1, (3, 1, 2)),
-        ((2,), (1, 2, 3), Election.ONLINE, 2, (2, 1, 3)),
-        ((1,), (2, 3), Election.ONLINE, NO_LEADER, (1,)),
-        ((1,), (2, 3), Election.UNCLEAN, 2, (2, 3)),
-        ((1,), (), Election.UNCLEAN, NO_LEADER, (1,)),
-    ],
-)
-def test_on_a_shared_volume_live_replicas_join_the_leader_that_is_elected_without_them(
-    isr: tuple[int, ...], live: tuple[int, ...], election: Election, leader: int, expected: tuple[int, ...]
-) -> None:
-    partition = PartitionImage((1, 2, 3), isr, NO_LEADER, 0, 0)
-    made = change(
-        TOPIC, 0, partition, PartitionTarget.of(partition), alive(*live), election, shared_volume=True
-    )
-    after = partition if made is None else partition.merge(made)
-    assert (after.leader, after.isr) == (leader, expected)
-    assert not after.recovering
-
-
-def test_on_a_shared_volume_a_move_to_live_replicas_is_done_at_once() -> None:
-    target = PartitionTarget.of(PARTITION, replicas=[4, 5, 1, 2, 3], adding=[4, 5], removing=[1, 2, 3])
-    made = change(TOPIC, 0, PARTITION, target, alive(1, 2, 3, 4, 5), shared_volume=True)
-    assert made == PartitionChangeRecord(TOPIC, 0, isr=(4, 5), leader=4, replicas=(4, 5))

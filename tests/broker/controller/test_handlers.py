@@ -303,7 +303,7 @@ def test_every_block_of_producer_ids_is_handed_out_once() -> None:
     run(body)
 
 
-def test_a_leader_alters_its_partition() -> None:
+def test_a_leader_alters_its_partition_without_waiting_for_other_nodes() -> None:
     async def body(broker: Broker) -> None:
         controller = broker.controller
         join(controller, 1, 2)
@@ -324,9 +324,12 @@ def test_a_leader_alters_its_partition() -> None:
             broker_epoch=state.broker_epoch,
             topics=[AlterPartitionRequest.TopicData(topic_id=topic.id, partitions=[altered])],
         )
+        await broker.fetch(0)  # as broker 1, which so becomes a node that other responses wait for
+        began = broker.clock.monotonic()
         response = await broker.request(request, 3, AlterPartitionResponse)
         assert response.topics[0].partitions[0].error_code == 0
         assert topic.partitions[0].isr == (1,)
+        assert broker.clock.monotonic() - began < 0.5, "it waits for no node to read the decision"
 
     run(body)
 

@@ -23,7 +23,7 @@ NEW_LEADER_ELECTED = 108
 @pytest.fixture
 def controller() -> Controller:
     """t-0 is led by 1 at leader epoch 0 and partition epoch 1, in sync with 2; 3 and 4 are alive."""
-    controller = Controller([1, 2, 3, 4], shared=False)
+    controller = Controller([1, 2, 3, 4])
     controller.create("t", [[1, 2, 3]])
     controller.commit([PartitionChangeRecord(controller.topic_id("t"), 0, isr=(1, 2))])
     return controller
@@ -79,12 +79,6 @@ def test_an_isr_that_is_the_same_changes_nothing(controller: Controller) -> None
     assert controller.partition("t").partition_epoch == 1
 
 
-def test_on_a_shared_volume_the_leaders_word_still_counts() -> None:
-    controller = Controller([1, 2])
-    controller.create("t", [[1, 2]])
-    assert alter(controller, [1], partition_epoch=0).isr == [1]
-
-
 @pytest.mark.parametrize(
     ("isr", "fields", "code"),
     [
@@ -130,7 +124,7 @@ def test_an_old_incarnation_of_the_leader_is_stale(controller: Controller) -> No
 
 
 def test_a_leader_that_has_recovered_says_so_before_others_join() -> None:
-    controller = Controller([1, 2], shared=False)
+    controller = Controller([1, 2])
     controller.create("t", [[1, 2]], configs={UNCLEAN: "true"})
     controller.fence(2)
     controller.fence(1)

@@ -18,6 +18,7 @@ UNKNOWN_TOPIC_OR_PARTITION = 3
 INVALID_REPLICATION_FACTOR = 38
 INVALID_REPLICA_ASSIGNMENT = 39
 NO_REASSIGNMENT_IN_PROGRESS = 85
+NEW_LEADER_ELECTED = 108
 
 
 @pytest.fixture
@@ -62,23 +63,29 @@ def ongoing(
     return controller.state.list_partition_reassignments(request).topics
 
 
-def test_a_move_to_live_brokers_is_done_at_once(controller: Controller) -> None:
+def test_a_move_is_done_when_all_new_replicas_are_in_sync(controller: Controller) -> None:
     assert move(controller, [3, 4]) == (0, None)
+    assert controller.partition("t").adding == (3, 4)
+    assert controller.report_isr("t", [1, 2, 3]).error_code == 0
+    assert controller.partition("t").is_reassigning
+    assert controller.report_isr("t", [1, 2, 3, 4]).error_code == NEW_LEADER_ELECTED
     partition = controller.partition("t")
     assert (partition.replicas, partition.leader, partition.is_reassigning) == ((3, 4), 3, False)
     assert sorted(partition.isr) == [3, 4]
-    assert (partition.leader_epoch, partition.partition_epoch) == (1, 1)
+    assert (partition.leader_epoch, partition.partition_epoch) == (1, 3)
     assert ongoing(controller) == []
 
 
 def test_a_leader_that_stays_leads_on_in_a_new_epoch(controller: Controller) -> None:
     assert move(controller, [3, 1]) == (0, None)
+    controller.catch_up("t")
     partition = controller.partition("t")
     assert (partition.replicas, partition.leader, partition.leader_epoch) == ((3, 1), 1, 1)
 
 
 def test_more_replicas_need_no_new_epoch(controller: Controller) -> None:
     assert move(controller, [1, 2, 3]) == (0, None)
+    controller.catch_up("t")
     partition = controller.partition("t")
     assert (partition.replicas, partition.isr, partition.leader_epoch) == ((1, 2, 3), (1, 2, 3), 0)
 
@@ -108,6 +115,8 @@ def test_a_move_to_a_broker_that_is_down_waits_for_it(controller: Controller) ->
     assert ongoing(controller, "nope") == []
 
     controller.start(4)
+    assert controller.partition("t").is_reassigning
+    controller.catch_up("t")
     partition = controller.partition("t")
     assert (partition.replicas, partition.is_reassigning) == ((4, 1), False)
     assert sorted(partition.isr) == [1, 4]
@@ -127,16 +136,9 @@ def test_what_is_not_moving_cannot_be_cancelled(controller: Controller) -> None:
     assert move(controller, None) == (NO_REASSIGNMENT_IN_PROGRESS, None)
 
 
-def test_without_a_shared_volume_a_move_waits_for_the_leaders_report() -> None:
-    controller = Controller([1, 2, 3], shared=False)
-    controller.create("t", [[1, 2]])
-    assert move(controller, [3, 1]) == (0, None)
-    assert controller.partition("t").adding == (3,)
-
-
 def stuck(unclean: bool) -> Controller:
     """The old replica is down and the new one alone in sync: there is nothing clean to go back to."""
-    controller = Controller([1, 2, 3], shared=False)
+    controller = Controller([1, 2, 3])
     controller.create("t", [[1]], configs={UNCLEAN: str(unclean).lower()})
     controller.fence(3)
     move(controller, [2, 3])

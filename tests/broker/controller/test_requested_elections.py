@@ -47,6 +47,8 @@ def controller() -> Controller:
     controller.fence(1)
     controller.fence(3)
     controller.start(1)
+    controller.catch_up("t", 0)
+    controller.catch_up("t", 1)
     assert [controller.partition("t", index).leader for index in (0, 1)] == [2, 2]
     return controller
 
@@ -178,7 +180,7 @@ def test_a_leader_cannot_be_moved_anywhere(
 
 
 def test_a_leader_cannot_be_moved_to_a_replica_that_is_not_in_sync() -> None:
-    controller = Controller([1, 2], shared=False)
+    controller = Controller([1, 2])
     controller.create("t", [[1, 2]])
     controller.fence(2)
     controller.start(2)

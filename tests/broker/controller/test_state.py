@@ -32,10 +32,9 @@ REPLICAS = st.lists(BROKERS, min_size=1, max_size=4, unique=True)
 class AnyEvents(RuleBasedStateMachine):
     """Brokers come, go and fall silent while people create, move and delete."""
 
-    @initialize(shared=st.booleans(), seed=st.integers(0, 1000))
-    def start(self, shared: bool, seed: int) -> None:
-        self.controller = Controller([1, 2, 3], shared=shared, seed=seed)
-        self.shared = shared
+    @initialize(seed=st.integers(0, 1000))
+    def start(self, seed: int) -> None:
+        self.controller = Controller([1, 2, 3], seed=seed)
         self.replayed = MetadataImage()
         self.epochs: dict[tuple[Uuid, int], tuple[int, int]] = {}
         self.leaders: dict[tuple[Uuid, int, int], int] = {}
@@ -129,7 +128,7 @@ class AnyEvents(RuleBasedStateMachine):
     def report_in_sync(self, topic: str, index: int, isr: list[int]) -> None:
         image = self.controller.state.image
         partition = image.partition(topic, index)
-        if self.shared or partition is None or not partition.has_leader:
+        if partition is None or not partition.has_leader:
             return
         data = AlterPartitionRequest.PartitionData(
             partition_index=index,
@@ -157,16 +156,6 @@ class AnyEvents(RuleBasedStateMachine):
             else:
                 assert not any(map(image.is_active, partition.isr))
             assert image.topics_by_id[topic.id] is image.topics[topic.name] is topic
-
-    @invariant()
-    def on_a_shared_volume_whoever_lives_is_in_sync(self) -> None:
-        image = self.controller.state.image
-        for _, _, partition in image.all_partitions():
-            if self.shared and partition.has_leader:
-                assert {replica for replica in partition.replicas if image.is_active(replica)} == set(
-                    partition.isr
-                )
-                assert not partition.recovering
 
     @invariant()
     def epochs_only_grow_and_have_one_leader_each(self) -> None:

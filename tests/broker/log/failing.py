@@ -99,12 +99,12 @@ class FailingFile:
     def size(self) -> int:
         return self._file.size
 
-    def append(self, data: Buffer) -> int:
+    def append(self, data: Buffer, *, shared: bool = False) -> int:
         if self._fs.fails("append", self._path):
             if self._fs.tears:
                 self._file.append(bytes(memoryview(data)[: len(data) // 2]))
             raise no_space(self._path)
-        return self._file.append(data)
+        return self._file.append(data, shared=shared)
 
     def read(self, position: int, length: int) -> list[memoryview]:
         return self._file.read(position, length)

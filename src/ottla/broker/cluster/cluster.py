@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from ottla.broker.cluster import seeding
+from ottla.broker.cluster.interconnect import Interconnect
 from ottla.broker.cluster.node import Node, NodeFailedError, NodeOptions
 from ottla.broker.cluster.options import TopicSpec, check, check_port, check_rack, topic_specs
 from ottla.broker.cluster.releases import max_versions_of
@@ -30,11 +31,12 @@ from ottla.broker.controller.configs import ControllerRules
 from ottla.broker.controller.node import ControllerNode
 from ottla.broker.controller.state import ControllerState
 from ottla.broker.log.fs import FileSystem, MemoryFileSystem
+from ottla.broker.log.log import Log
 from ottla.broker.log.validation import only_batch
-from ottla.broker.log.volume import Volume
 from ottla.broker.metadata.features import SUPPORTED
+from ottla.broker.metadata.image import PartitionImage, TopicImage
 from ottla.broker.metadata.records import NO_LEADER
-from ottla.broker.replication.partition import Partition
+from ottla.broker.replication.partition import FetchTimes, Partition
 from ottla.broker.replication.replica_manager import log_directory
 from ottla.broker.server.faults import Faults
 from ottla.broker.server.telemetry import ClusterTelemetry
@@ -57,6 +59,7 @@ HOST: Final = "127.0.0.1"
 _CONTROLLER_HOST: Final = "controller"
 _POLL: Final = 0.005
 _ACKS_LEADER: Final = 1
+_COPY_BYTES: Final = 1 << 24
 
 
 class AsyncCluster:
@@ -129,7 +132,8 @@ class AsyncCluster:
         self._stopping: dict[int, Node] = {}
         self._failed: dict[int, Node] = {}
         self._closing: asyncio.Task[None] | None = None
-        self._volume = Volume()
+        self._volumes: dict[int, FileSystem] = {}
+        self._interconnect = Interconnect()
         self._controller_fs: FileSystem = MemoryFileSystem()
         self._controller_port = 0
         self._controller_starts = False
@@ -176,7 +180,6 @@ class AsyncCluster:
         finally:
             if self._controller is not None:
                 await self._controller.stop()
-            self._volume.close()
 
     @property
     def bootstrap(self) -> str:
@@ -331,6 +334,7 @@ class AsyncCluster:
         if node_id not in self._options:
             raise ValueError(f"node {node_id} does not exist")
         del self._options[node_id]
+        self._volumes.pop(node_id, None)
         decision = self.controller.state.unregister_broker(UnregisterBrokerRequest(broker_id=node_id))
         response: UnregisterBrokerResponse = await self.controller.carry_out(decision)
         raise_for_code(response.error_code, response.error_message, broker=node_id)
@@ -341,6 +345,27 @@ class AsyncCluster:
 
     def heal_controller(self, node_id: int) -> None:
         self.node(node_id).link.heal()
+
+    def cut_link(self, first: int, second: int, *, one_way: bool = False) -> None:
+        """Cuts the link between two nodes, until `heal_link`: neither can follow the other, and neither learns why.
+
+        With `one_way` only what the first sends is held back. Clients and the controller reach both.
+        """
+        for sender, receiver in self._directions(first, second, one_way):
+            self._interconnect.cut(sender, receiver)
+
+    def heal_link(self, first: int, second: int) -> None:
+        """Mends the link in both directions; what was held back arrives."""
+        for sender, receiver in self._directions(first, second, one_way=False):
+            self._interconnect.heal(sender, receiver)
+
+    def _directions(self, first: int, second: int, one_way: bool) -> list[tuple[int, int]]:
+        for node_id in (first, second):
+            if node_id not in self._options:
+                raise ValueError(f"node {node_id!r} does not exist")
+        if first == second:
+            raise ValueError(f"node {first} has no link to itself")
+        return [(first, second)] if one_way else [(first, second), (second, first)]
 
     # Topics
 
@@ -426,14 +451,36 @@ class AsyncCluster:
             self._create_for(topic, partition)
         leader = self._leader(topic, partition)
         now_ms = leader.context.now_ms()
-        with self._replica_on(leader, topic, partition) as replica:
+        with self._replicas(topic, partition) as replicas:
+            replica = replicas[leader.id]
+            replica.check_leader()
             first = replica.log.log_end_offset
             for batch in map(only_batch, seeding.batches(given, now_ms)):
-                if replica is leader.replicas.partitions.get(replica.key):
-                    leader.replicas.append(replica, batch, _ACKS_LEADER, now_ms)
-                else:
-                    replica.append(batch, _ACKS_LEADER, 1, now_ms)
+                leader.replicas.append(replica, batch, _ACKS_LEADER, now_ms)
+            self._copy(replicas, leader, now_ms)
             return first
+
+    def _copy(self, replicas: Mapping[int, Partition], leader: Node, now_ms: int) -> None:
+        """Brings the leader's log to every replica in sync at once: what was seeded can be seen right away."""
+        source = replicas[leader.id]
+        times = FetchTimes(self.clock.monotonic())
+        for node_id, replica in replicas.items():
+            if node_id == leader.id or node_id not in source.image.isr:
+                continue
+            while replica.log.log_end_offset < source.log.log_end_offset:
+                found = source.log.read(replica.log.log_end_offset, _COPY_BYTES, at_least_one=True)
+                for part in found.parts:
+                    replica.append_as_follower(part, source.leader_epoch, now_ms)
+            if replica.log.log_end_offset == source.log.log_end_offset:
+                replica.follow(source.log.log_end_offset, source.log.log_start_offset)
+                leader.replicas.follower_fetched(
+                    source,
+                    node_id,
+                    replica.log.log_end_offset,
+                    replica.log.log_start_offset,
+                    times,
+                    self.nodes[node_id].link.broker_epoch,
+                )
 
     def _create_for(self, topic: str, partition: int) -> None:
         self._any_node()  # raises where no node could lead it
@@ -448,22 +495,39 @@ class AsyncCluster:
             raise_for_code(result.error_code, result.error_message, topic=result.name)
 
     @contextmanager
-    def _replica_on(self, node: Node, topic: str, index: int) -> Iterator[Partition]:
-        """The replica of a leader, also where it has not heard of it yet: then its log is opened for the moment."""
-        if (topic, index) in node.replicas.partitions:
-            yield node.replicas.led(topic, index)
-            return
+    def _replicas(self, topic: str, index: int) -> Iterator[dict[int, Partition]]:
+        """The replicas on the nodes that run; where a node has not heard of one yet, it is opened for the moment."""
         image = self.controller.state.image
         known = image.topics[topic]
-        directory = log_directory(topic, index, known.id)
-        configs = TopicConfigs(image.config_overrides(ConfigResourceType.TOPIC, topic), node.configs.broker)
-        log = self._volume.acquire(directory, log_config(configs), node.context.now_ms())
+        replicas: dict[int, Partition] = {}
+        opened = []
+        for node_id in known.partitions[index].replicas:
+            node = self.nodes.get(node_id)
+            if node is None:
+                continue
+            replica = node.replicas.partitions.get((topic, index))
+            if replica is None:
+                replica = self._open(node, known, index)
+                opened.append((node, replica))
+            replicas[node_id] = replica
         try:
-            replica = Partition(node.id, topic, known.id, index, log)
-            replica.become(known.partitions[index])
-            yield replica
+            yield replicas
         finally:
-            self._volume.release(directory)
+            for node, replica in opened:
+                replica.log.close()
+                node.replicas.expect(replica)
+
+    def _open(self, node: Node, topic: TopicImage, index: int) -> Partition:
+        image = self.controller.state.image
+        configs = TopicConfigs(
+            image.config_overrides(ConfigResourceType.TOPIC, topic.name), node.configs.broker
+        )
+        directory = log_directory(topic.name, index, topic.id)
+        log = Log.open(self._volume(node.id), directory, log_config(configs), node.context.now_ms())
+        # Whatever is in it was put there by an earlier seed, on every replica.
+        replica = Partition(node.id, topic.name, topic.id, index, log, high_watermark=log.log_end_offset)
+        replica.become(topic.partitions[index], self.clock.monotonic())
+        return replica
 
     def dump(self, topic: str, partition: int | None = None) -> list[Record]:
         """The records of a partition, or of all partitions one after the other, as far as they are committed."""
@@ -479,12 +543,12 @@ class AsyncCluster:
         open_replica = self._open_replica(topic, partition)
         if open_replica is not None:
             return seeding.dump(open_replica)
-        leader = self.nodes.get(self.leader(topic, partition))
-        if leader is None:
-            raise RuntimeError(
-                f"no node that runs has partition {partition} of {topic!r}{self._and_failures()}"
-            )
-        with self._replica_on(leader, topic, partition) as replica:
+        with self._replicas(topic, partition) as replicas:
+            replica = replicas.get(self.leader(topic, partition))
+            if replica is None:
+                raise RuntimeError(
+                    f"no node that runs has partition {partition} of {topic!r}{self._and_failures()}"
+                )
             return seeding.dump(replica)
 
     async def wait_for(
@@ -501,6 +565,42 @@ class AsyncCluster:
                     f"{what} did not come about within {within:g} seconds{self._and_failures()}"
                 )
             await asyncio.sleep(_POLL)
+
+    async def wait_until_in_sync(
+        self, topic: str | None = None, partition: int | None = None, within: float = 10.0
+    ) -> None:
+        """Until every replica of a partition, of all partitions of a topic or of all topics is in sync."""
+        await self.wait_for(
+            lambda: not self.under_replicated(topic, partition),
+            "that all replicas are in sync" if topic is None else f"that all replicas of {topic} are in sync",
+            within,
+        )
+
+    def under_replicated(
+        self, topic: str | None = None, partition: int | None = None
+    ) -> dict[tuple[str, int], list[int]]:
+        """The partitions with replicas that are not in sync, and on which nodes those are."""
+        return {
+            (each.name, index): missing
+            for each, index, image in self._partitions(topic, partition)
+            if (missing := [replica for replica in image.replicas if replica not in image.isr])
+        }
+
+    def offline(self, topic: str | None = None) -> list[tuple[str, int]]:
+        """The partitions without a leader."""
+        return [
+            (each.name, index) for each, index, image in self._partitions(topic, None) if not image.has_leader
+        ]
+
+    def _partitions(
+        self, topic: str | None, partition: int | None
+    ) -> Iterator[tuple[TopicImage, int, PartitionImage]]:
+        image = self.controller.state.image
+        if topic is not None and topic not in image.topics:
+            raise ValueError(f"there is no topic {topic!r}")
+        for each in image.all_partitions():
+            if topic in (None, each[0].name) and partition in (None, each[1]):
+                yield each
 
     async def wait_for_records(self, topic: str, count: int, within: float = 10.0) -> list[Record]:
         """The records of a topic, once there are at least that many. It may be created meanwhile."""
@@ -519,7 +619,8 @@ class AsyncCluster:
             options,
             cluster_id=self.cluster_id,
             runtime=self._runtime.at(options.host),
-            volume=self._volume,
+            fs=self._volume(options.id),
+            interconnect=self._interconnect,
             faults=self.faults,
             telemetry=self.telemetry,
             controller=(self._host or _CONTROLLER_HOST, self._controller_port),
@@ -527,6 +628,12 @@ class AsyncCluster:
             on_failure=self._note_failure,
         )
         return node
+
+    def _volume(self, node_id: int) -> FileSystem:
+        """What a node has written, which outlives it."""
+        if node_id not in self._volumes:
+            self._volumes[node_id] = MemoryFileSystem()
+        return self._volumes[node_id]
 
     def _note_failure(self, node: Node) -> None:
         if self.nodes.get(node.id) is node:
@@ -553,8 +660,10 @@ class AsyncCluster:
         )
 
     def _open_replica(self, topic: str, partition: int) -> Partition | None:
-        """A replica on any node that runs, whether or not that node knows yet that it leads."""
-        replicas = (node.replicas.partitions.get((topic, partition)) for node in self.nodes.values())
+        """The leader's replica, whether or not its node knows yet that it leads; else any other that is served."""
+        leader = self.nodes.get(self.leader(topic, partition))
+        nodes = self.nodes.values() if leader is None else [leader, *self.nodes.values()]
+        replicas = (node.replicas.partitions.get((topic, partition)) for node in nodes)
         return next((replica for replica in replicas if replica is not None), None)
 
     def _host_of(self, node_id: int) -> str:

@@ -17,19 +17,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from ottla.broker.cluster.interconnect import Interconnect
 from ottla.broker.configs.node import NodeConfigs
 from ottla.broker.coordinator.producer_ids import ProducerIdBlock
 from ottla.broker.handlers import BROKER_APIS
 from ottla.broker.handlers.context import NodeContext
-from ottla.broker.log.volume import Volume
+from ottla.broker.log.fs import FileSystem
 from ottla.broker.metadata.controller_channel import BrokerIdentity, ControllerChannel, Listener
 from ottla.broker.metadata.image import Delta, MetadataImage
-from ottla.broker.replication.delayed import Purgatory
 from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.broker.server.background import BackgroundTasks, reason, timed
 from ottla.broker.server.dispatch import Dispatcher
 from ottla.broker.server.faults import Faults
 from ottla.broker.server.fetch_sessions import FetchSessions
+from ottla.broker.server.peers import PeerRequests
 from ottla.broker.server.server import Limits, Server
 from ottla.broker.server.telemetry import ClusterTelemetry
 from ottla.runtime import Runtime, Timer
@@ -67,7 +68,8 @@ class Node:
         *,
         cluster_id: str,
         runtime: Runtime,
-        volume: Volume,
+        fs: FileSystem,
+        interconnect: Interconnect,
         faults: Faults,
         telemetry: ClusterTelemetry,
         controller: tuple[str, int],
@@ -79,7 +81,6 @@ class Node:
         self.runtime = runtime
         self.image = MetadataImage()
         self.configs = NodeConfigs(options.config or {}, options.id, self.image)
-        self.replicas = ReplicaManager(self.id, self.image, self.configs, volume, Purgatory(runtime.clock))
         self.link = ControllerChannel(
             controller,
             BrokerIdentity(self.id, cluster_id, self.rack),
@@ -88,6 +89,16 @@ class Node:
             self.configs,
             on_change=self._apply,
             fail=self.fail,
+        )
+        self._interconnect = interconnect
+        self.replicas = ReplicaManager(
+            self.id,
+            self.image,
+            self.configs,
+            fs,
+            runtime.clock,
+            controller=self.link,
+            link=interconnect.links_of(self.id, runtime.clock),
         )
         self.background = BackgroundTasks(f"node {self.id}")
         apis = BROKER_APIS.limited(options.max_versions or {})
@@ -117,8 +128,8 @@ class Node:
             max_idle_seconds=self.configs.value("connections.max.idle.ms") / 1000,
         )
         self.server = Server(runtime, self.dispatcher, limits, f"node {self.id}", self.fail)
-        self._retention: Timer | None = None
-        self._expiry: Timer | None = None
+        self.peers = PeerRequests(self.context, apis)
+        self._timers: dict[str, Timer] = {}
         self._ending: asyncio.Task[None] | None = None
         self._is_ready = self._is_paused = False
         self._on_listening = on_listening
@@ -134,6 +145,7 @@ class Node:
         Requests wait until then, as in Kafka: a node that knows nothing would deny every topic.
         """
         self.dispatcher.pause()
+        self._interconnect.join(self.id, self.runtime, self.host, self.peers)
         self.port = await self.server.listen(self.host, self.port)
         self._on_listening(self)
         try:
@@ -144,8 +156,7 @@ class Node:
         self._is_ready = True
         if not self._is_paused:
             self.server.resume()
-        self._schedule_retention()
-        self._schedule_expiry()
+        self._schedule()
         _log.info("node %s serves on %s:%s", self.id, self.host, self.port)
 
     async def stop(self, *, clean: bool = True) -> None:
@@ -155,7 +166,7 @@ class Node:
                 await self.link.leave()
         finally:
             if self._ending is None:
-                self._ending = asyncio.create_task(self._end())
+                self._ending = asyncio.create_task(self._end(clean))
             await asyncio.shield(self._ending)
 
     def fail(self, what: str, error: Exception) -> None:
@@ -165,33 +176,40 @@ class Node:
             self.failure = reason(what, error)
             # Before anything else runs: not one response, nor a heartbeat, may come from what is only half done.
             self.dispatcher.pause()
+            self.peers.pause()
             self.link.shut()
-            self._ending = asyncio.create_task(self._end())
+            self._ending = asyncio.create_task(self._end(clean=False))
             self._on_failure(self)
 
     def check_alive(self) -> None:
         if self.failure is not None:
             raise NodeFailedError(self.id, self.failure)
 
-    async def _end(self) -> None:
+    async def _end(self, clean: bool) -> None:
+        """One that is not clean leaves its files as they are, like a process that is killed."""
+        self._interconnect.leave(self.id)
         await self.link.close()
         await self.server.close()
-        for timer in (self._retention, self._expiry):
-            if timer is not None:
-                timer.cancel()
+        for timer in self._timers.values():
+            timer.cancel()
+        await self.peers.close()
         await self.background.close()
-        self.replicas.close()
+        await self.replicas.close(clean=clean)
         _log.info("node %s has stopped", self.id)
 
     def pause(self) -> None:
         """From here on the node is like a stopped process: its connections stay, no response leaves."""
         self._is_paused = True
         self.dispatcher.pause()
+        self.peers.pause()
+        self.replicas.pause()
         self.link.pause()
 
     def resume(self) -> None:
         self._is_paused = False
         self.link.resume()
+        self.replicas.resume()
+        self.peers.resume()
         if self._is_ready:
             self.server.resume()
 
@@ -207,20 +225,42 @@ class Node:
 
     # What time does
 
-    def _schedule_retention(self) -> None:
-        delay = self.configs.value("log.retention.check.interval.ms") / 1000
-        retain = timed(self._retain, "it cannot delete what its topics no longer retain", self.fail)
-        self._retention = self.runtime.clock.call_later(delay, retain)
+    def _schedule(self) -> None:
+        value = self.configs.value
+        self._every(
+            "it cannot delete what its topics no longer retain",
+            lambda: value("log.retention.check.interval.ms") / 1000,
+            lambda: self.replicas.enforce_retention(self.context.now_ms()),
+        )
+        self._every(
+            "it cannot let idle producers go",
+            lambda: value("producer.id.expiration.check.interval.ms") / 1000,
+            lambda: self.replicas.expire_producers(self.context.now_ms()),
+        )
+        self._every(
+            "it cannot see which replicas lag",
+            lambda: value("replica.lag.time.max.ms") / 2000,
+            self.replicas.shrink_isrs,
+        )
+        self._every(
+            "it cannot write its high watermarks",
+            lambda: value("replica.high.watermark.checkpoint.interval.ms") / 1000,
+            self._checkpoint,
+        )
 
-    def _retain(self) -> None:
-        self.replicas.enforce_retention(self.context.now_ms())
-        self._schedule_retention()
+    def _every(self, failure: str, interval: Callable[[], float], work: Callable[[], None]) -> None:
+        """Works again and again; a failure stops the node, which says what it cannot do."""
 
-    def _schedule_expiry(self) -> None:
-        delay = self.configs.value("producer.id.expiration.check.interval.ms") / 1000
-        expire = timed(self._expire_producers, "it cannot let idle producers go", self.fail)
-        self._expiry = self.runtime.clock.call_later(delay, expire)
+        def again() -> None:
+            if not self._is_paused:
+                work()
+            self._every(failure, interval, work)
 
-    def _expire_producers(self) -> None:
-        self.replicas.expire_producers(self.context.now_ms())
-        self._schedule_expiry()
+        self._timers[failure] = self.runtime.clock.call_later(interval(), timed(again, failure, self.fail))
+
+    def _checkpoint(self) -> None:
+        try:
+            self.replicas.checkpoint_high_watermarks()
+        except OSError as error:
+            # The next one may succeed; until then a restart begins with older watermarks, which costs nothing.
+            _log.warning("node %s cannot write its high watermarks: %s", self.id, error)

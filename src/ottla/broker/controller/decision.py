@@ -81,8 +81,6 @@ class Context:
     sessions: BrokerSessions
     configs: ConfigRules
     random: Random
-    shared_volume: bool
-    """Every node can open every log, so a replica that is alive is in sync."""
 
     def check_broker_epoch(self, broker_id: int, broker_epoch: int) -> None:
         """Only the latest incarnation of a broker may send requests."""

@@ -82,16 +82,10 @@ def change(
     target: PartitionTarget,
     acceptable: Acceptable,
     election: Election = Election.ONLINE,
-    *,
-    shared_volume: bool = False,
 ) -> PartitionChangeRecord | None:
     """The record that brings a partition to its target; None if it is there already."""
-    leader = partition.leader
-    if shared_volume:
-        leader, _ = _elect(leader, target, acceptable, election)
-        target = rejoin_in_sync(target, leader, acceptable)
     target = _complete_reassignment(target)
-    leader, unclean = _elect(leader, target, acceptable, election)
+    leader, unclean = _elect(partition.leader, target, acceptable, election)
     isr = (leader,) if unclean else target.isr or partition.isr
     recovering = target.recovering or unclean
     removed = [replica for replica in partition.replicas if replica not in target.replicas]
@@ -107,18 +101,6 @@ def change(
         recovering=None if recovering == partition.recovering else recovering,
     )
     return None if made == PartitionChangeRecord(topic_id, index) else made
-
-
-def rejoin_in_sync(target: PartitionTarget, leader: int, acceptable: Acceptable) -> PartitionTarget:
-    """The target with every acceptable replica in sync, for replicas that share one volume.
-
-    As with followers that catch up, there has to be a leader first.
-    """
-    if leader == NO_LEADER:
-        return target
-    isr = target.isr if leader in target.isr else (leader,)
-    caught_up = tuple(replica for replica in target.replicas if replica not in isr and acceptable(replica))
-    return PartitionTarget(target.replicas, isr + caught_up, target.adding, target.removing, recovering=False)
 
 
 def _complete_reassignment(target: PartitionTarget) -> PartitionTarget:
@@ -170,15 +152,7 @@ def propose(
         acceptable = context.image.is_active
     if election_type is None:
         election_type = Election.UNCLEAN if allows_unclean(context, topic.name) else Election.ONLINE
-    return change(
-        topic.id,
-        index,
-        topic.partitions[index],
-        target,
-        acceptable,
-        election_type,
-        shared_volume=context.shared_volume,
-    )
+    return change(topic.id, index, topic.partitions[index], target, acceptable, election_type)
 
 
 def allows_unclean(context: Context, topic: str) -> bool:
@@ -205,19 +179,20 @@ def departure(context: Context, *broker_ids: int) -> Iterator[PartitionChangeRec
 
 
 def arrival(context: Context, broker_id: int) -> Iterator[PartitionChangeRecord]:
-    """What happens when a broker may lead again: partitions without a leader get one."""
+    """What happens when a broker may lead again: partitions without a leader get one.
+
+    Where others lead it stays out of the ISR, until the leader reports that it has caught up (in_sync.py).
+    """
 
     def acceptable(replica: int) -> bool:
         # Its record is written in the same decision, so the image does not know yet that it is back.
         returns = replica == broker_id and not context.image.brokers[replica].in_controlled_shutdown
         return returns or context.image.is_active(replica)
 
-    for topic, index, partition in context.image.all_partitions():
-        returns = context.shared_volume and broker_id in partition.replicas
-        if returns or not partition.has_leader:
-            made = propose(context, topic, index, PartitionTarget.of(partition), acceptable=acceptable)
-            if made is not None:
-                yield made
+    for topic, index, partition in _leaderless(context):
+        made = propose(context, topic, index, PartitionTarget.of(partition), acceptable=acceptable)
+        if made is not None:
+            yield made
 
 
 def preferred(context: Context) -> Iterator[PartitionChangeRecord]:

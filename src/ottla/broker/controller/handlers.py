@@ -178,7 +178,10 @@ def allocate_producer_ids(controller: ControllerNode, request: AllocateProducerI
 
 @handles(AlterPartitionRequest, versions=range(2, 4))
 async def alter_partition(controller: ControllerNode, request: AlterPartitionRequest, call: Call) -> Any:
-    return await controller.carry_out(controller.state.alter_partition(request, call.version))
+    """Answers at once: a leader's high watermark waits for it, and only that leader has to know."""
+    decision = controller.state.alter_partition(request, call.version)
+    controller.commit(decision.records)
+    return decision.response
 
 
 @handles(CreateTopicsRequest, versions=range(2, 8), refuse=refuse_create_topics)

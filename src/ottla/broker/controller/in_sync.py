@@ -1,7 +1,7 @@
 """AlterPartition: a leader reports which replicas are in sync with it, and the controller makes it so, or refuses.
 
 The leader has to know the partition as it is now, down to its epochs, and may only count in brokers that are
-alive in the incarnation that the leader knows (KIP-841, KIP-903).
+alive in the incarnation that the leader knows (KIP-841, KIP-903). No replica joins an ISR in any other way.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla.broker.controller.decision import Context, Decision
-from ottla.broker.controller.elections import Election, PartitionTarget, allows_unclean, change
+from ottla.broker.controller.elections import PartitionTarget, propose
 from ottla.broker.metadata.image import PartitionImage, TopicImage
 from ottla.broker.metadata.records import PartitionChangeRecord
 from ottla.errors import (
@@ -129,11 +129,7 @@ def _change(
         isr=[member.broker_id for member in members],
         recovering=bool(requested.leader_recovery_state),
     )
-    election_type = Election.UNCLEAN if allows_unclean(context, topic.name) else Election.ONLINE
-    # The leader's word is the whole truth here: no replica rejoins on top of it, shared volume or not.
-    return change(
-        topic.id, requested.partition_index, partition, target, context.image.is_active, election_type
-    )
+    return propose(context, topic, requested.partition_index, target)
 
 
 def _altered(

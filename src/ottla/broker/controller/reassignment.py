@@ -1,8 +1,7 @@
 """Moving replicas from broker to broker.
 
-A reassignment first adds the new replicas, waits until they are in sync, and then drops the old ones. The last two
-steps are taken by whatever change of the partition finds them due (elections.py): while replicas share a volume
-that is the first one already, if the new replicas are alive.
+A reassignment first adds the new replicas, waits until they are in sync, and then drops the old ones. The last step
+is taken by the change of the partition that finds it due (elections.py), mostly the leader's report of its ISR.
 """
 
 from __future__ import annotations

@@ -69,14 +69,13 @@ class ControllerState:
         random: Random,
         *,
         supported_features: Mapping[str, tuple[int, int]] | None = None,
-        shared_volume: bool = True,
     ) -> None:
         self.cluster_id = cluster_id
         self.image = MetadataImage()
         self.supported_features = dict(supported_features or {})
         timeout = configs.value("broker.session.timeout.ms") / 1000
         self._sessions = BrokerSessions(timeout)
-        self._context = Context(self.image, self._sessions, configs, random, shared_volume)
+        self._context = Context(self.image, self._sessions, configs, random)
 
     def apply(self, records: Iterable[MetadataRecord]) -> Delta:
         """The records of a decision are in the log now."""

@@ -2,9 +2,11 @@
 
 One batch per partition, of magic 2, checked as Kafka checks it (log/validation.py), and in its order: what is damaged
 or transactional in any partition, then whether there is such a partition, then the form of its batch, then acks, of
-which there are 0, 1 and all. acks=0 gets no response, and a refusal closes its connection, which is all that such a
-producer can notice. Versions 0 to 2 are advertised but not served, like Apache Kafka 4: librdkafka takes their
-absence for a broker without compression. Topic ids since version 13; leader hints since version 10 (KIP-951).
+which there are 0, 1 and all. acks=all waits until every batch is on all replicas in sync, or `timeout_ms` have
+passed; what was appended stays in any case. acks=0 gets no response, and a refusal closes its connection, which is
+all that such a producer can notice. Versions 0 to 2 are advertised but not served, like Apache Kafka 4: librdkafka
+takes their absence for a broker without compression. Topic ids since version 13; leader hints since version 10
+(KIP-951).
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from ottla.broker.log.validation import (
     batch_size,
     only_batch,
 )
+from ottla.broker.replication.partition import ACKS_ALL, Partition, PartitionKey
 from ottla.broker.replication.routing import LeaderHints
 from ottla.broker.server.registry import handles
 from ottla.errors import (
@@ -28,9 +31,11 @@ from ottla.errors import (
     InvalidTopicError,
     InvalidTxnStateError,
     MessageTooLargeError,
+    NotEnoughReplicasAfterAppendError,
     NotEnoughReplicasError,
     NotLeaderOrFollowerError,
     RecordListTooLargeError,
+    RequestTimedOutError,
     TransactionalIdAuthorizationFailedError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
@@ -42,6 +47,7 @@ from ottla.wire.primitives import Buffer
 
 if TYPE_CHECKING:
     from ottla.broker.handlers.context import NodeContext
+    from ottla.broker.replication.delayed import DelayedRequest
     from ottla.broker.server.call import Call
 
 _HINTS_SINCE: Final = 10
@@ -82,7 +88,9 @@ def _refuse(request: ProduceRequest, error: BrokerError) -> ProduceResponse | No
 
 
 @handles(ProduceRequest, versions=range(3, 14), advertised=range(14), refuse=_refuse)
-def produce(node: NodeContext, request: ProduceRequest, call: Call) -> ProduceResponse | None:
+def produce(
+    node: NodeContext, request: ProduceRequest, call: Call
+) -> ProduceResponse | DelayedRequest[ProduceResponse] | None:
     version = call.version
     taken: dict[NamedPartition, tuple[str, Batch]] = {}
     refused: dict[NamedPartition, ProducedPartition] = {}
@@ -103,8 +111,9 @@ def produce(node: NodeContext, request: ProduceRequest, call: Call) -> ProduceRe
             refused[named] = _refused(data.index, error)
     hints = LeaderHints(node.image, ProduceResponse)
     results: dict[NamedPartition, ProducedPartition] = {}
+    waiting: dict[PartitionKey, _Replicating] = {}
     for named, (name, batch) in taken.items():
-        results[named] = _append(node, call, name, named[2], batch, request.acks, hints)
+        results[named] = _append(node, call, name, named[2], batch, request.acks, hints, waiting)
     if refused:
         # Of two batches for one partition the last good one is appended, and a bad one is what the producer gets to
         # know.
@@ -113,7 +122,64 @@ def produce(node: NodeContext, request: ProduceRequest, call: Call) -> ProduceRe
         if any(result.error_code for result in results.values()):
             call.connection.close()
         return None
+    if waiting:
+        return _until_replicated(node, call, results, waiting, hints)
     return _response(results, hints)
+
+
+class _Replicating:
+    """A batch that is appended and has to be on every replica in sync before its producer learns of it."""
+
+    def __init__(self, partition: Partition, end_offset: int, result: ProducedPartition) -> None:
+        self.partition = partition
+        self.end_offset = end_offset
+        self.result = result
+        self._leader_epoch = partition.leader_epoch
+
+    @property
+    def is_over(self) -> bool:
+        return self._has_lost_leader or self.partition.has_committed(self.end_offset)
+
+    @property
+    def _has_lost_leader(self) -> bool:
+        return not self.partition.is_leader or self.partition.leader_epoch != self._leader_epoch
+
+    def error(self) -> BrokerError | None:
+        partition = self.partition
+        if self._has_lost_leader:
+            return NotLeaderOrFollowerError(topic=partition.topic, partition=partition.index)
+        if not partition.has_committed(self.end_offset):
+            return RequestTimedOutError(topic=partition.topic, partition=partition.index)
+        if len(partition.maximal_isr) < partition.effective_min_isr:
+            return NotEnoughReplicasAfterAppendError(topic=partition.topic, partition=partition.index)
+        return None
+
+
+def _until_replicated(
+    node: NodeContext,
+    call: Call,
+    results: dict[NamedPartition, ProducedPartition],
+    waiting: dict[PartitionKey, _Replicating],
+    hints: LeaderHints,
+) -> DelayedRequest[ProduceResponse]:
+    def complete() -> ProduceResponse:
+        for (topic, index), replicating in waiting.items():
+            error = replicating.error()
+            if error is not None:
+                result = replicating.result
+                result.error_code, result.base_offset, result.log_append_time_ms = error.code, -1, -1
+                if call.version >= _HINTS_SINCE:
+                    hints.add(result, topic, index, error)
+        return _response(results, hints)
+
+    request = call.request
+    assert isinstance(request, ProduceRequest)
+    return node.replicas.produces.park(
+        waiting,
+        timeout=max(0, request.timeout_ms) / 1000,
+        has_come=lambda key: waiting[key].is_over,
+        complete=complete,
+    )
 
 
 def _response(
@@ -160,7 +226,14 @@ def _is_transactional(records: Buffer) -> bool:
 
 
 def _append(
-    node: NodeContext, call: Call, topic: str, index: int, batch: Batch, acks: int, hints: LeaderHints
+    node: NodeContext,
+    call: Call,
+    topic: str,
+    index: int,
+    batch: Batch,
+    acks: int,
+    hints: LeaderHints,
+    waiting: dict[PartitionKey, _Replicating],
 ) -> ProducedPartition:
     try:
         if acks not in _VALID_ACKS:
@@ -176,12 +249,15 @@ def _append(
         if call.version >= _HINTS_SINCE:
             hints.add(result, topic, index, error)
         return result
-    return ProducedPartition(
+    result = ProducedPartition(
         index=index,
         base_offset=appended.base_offset,
         log_append_time_ms=appended.append_time_ms,
         log_start_offset=appended.log_start_offset,
     )
+    if acks == ACKS_ALL and not partition.has_committed(appended.last_offset + 1):
+        waiting[partition.key] = _Replicating(partition, appended.last_offset + 1, result)
+    return result
 
 
 def _refused(index: int, error: BrokerError) -> ProducedPartition:

@@ -6,6 +6,9 @@ anything gives at least one batch, however large; after that `max_bytes` and `pa
 filled with the beginning of a further batch. A response has records of one segment. It comes at once with
 `min_bytes`, an error, a hint or a divergence, else after `max_wait_ms` at the latest. Topic ids since version 13,
 leader hints since 16 (KIP-951), diverging epochs since 12 (KIP-595).
+
+A fetch of a follower says how far its replica has come, and reads to the end of the log, in memory that the
+follower's log may keep; the high watermark in its response is the one from before that.
 """
 
 from __future__ import annotations
@@ -86,11 +89,12 @@ def fetch(
     reading.read()
     if reading.is_enough or request.max_wait_ms <= 0 or not context.partitions:
         return reading.respond()
-    return node.replicas.purgatory.park(
+    return node.replicas.fetches.park(
         [partition.key for partition in reading.partitions],
         missing_bytes=reading.missing_bytes,
         timeout=request.max_wait_ms / 1000,
         complete=reading.complete,
+        is_follower=reading.is_follower,
     )
 
 
@@ -103,13 +107,19 @@ class _Reading:
         self._call = call
         self._context = context
         self._committed = request.isolation_level == _READ_COMMITTED
-        self._replica = _replica_of(request, call.version)
+        self._replica, self._broker_epoch = _replica_of(request, call.version)
+        self._times = context.times(node.runtime.clock.monotonic())
+        self._has_reported = False
         self._limit: int = min(request.max_bytes, node.configs.value("fetch.max.bytes"))
         self._min_bytes: int = min(request.min_bytes, self._limit)
         self._size = 0
         self._at_once = False
         self._results: FetchResults = []
         self.partitions: list[Partition] = []
+
+    @property
+    def is_follower(self) -> bool:
+        return self._replica >= 0
 
     @property
     def is_enough(self) -> bool:
@@ -137,6 +147,9 @@ class _Reading:
         unknown: FetchResults = []
         left = self._limit
         for requested in self._context.partitions:
+            if requested.quiet is not None and requested.quiet.changes == requested.seen:
+                self.partitions.append(requested.quiet)
+                continue
             before = self._size
             try:
                 result = self._read_one(requested, left)
@@ -153,6 +166,7 @@ class _Reading:
             self._results.append((requested, result))
         # As Kafka has it: what is not there comes last.
         self._results += nameless + unknown
+        self._has_reported = True
 
     def _failed(self, requested: SessionPartition, error: BrokerError) -> FetchResponse.PartitionData:
         self._at_once = True
@@ -199,6 +213,12 @@ class _Reading:
             return result
         self.partitions.append(partition)
         limit = min(request.partition_max_bytes, left)
+        if self.is_follower:
+            self._replicate(partition, request, limit, result)
+            if self._replica in partition.image.isr:
+                # One that is not in sync yet is looked at with every fetch, so that it gets in.
+                requested.note_quiet(partition, result)
+            return result
         found = partition.fetch(
             request.fetch_offset,
             limit,
@@ -217,12 +237,34 @@ class _Reading:
             ]
         return result
 
+    def _replicate(
+        self,
+        partition: Partition,
+        request: FetchRequest.FetchPartition,
+        limit: int,
+        result: FetchResponse.PartitionData,
+    ) -> None:
+        found = partition.fetch_as_follower(request.fetch_offset, limit, at_least_one=self._size == 0)
+        if found.parts:
+            # Not joined: what is in one piece the follower need not copy. The rest comes with its next fetch.
+            result.records = found.parts[0]
+            self._size += len(found.parts[0])
+        if not self._has_reported:
+            self._node.replicas.follower_fetched(
+                partition,
+                self._replica,
+                request.fetch_offset,
+                request.log_start_offset,
+                self._times,
+                self._broker_epoch,
+            )
+
     def _partition(self, requested: SessionPartition) -> Partition:
         node, request = self._node, requested.request
         if requested.topic is None:
             raise UnknownTopicIdError(broker=node.id)
         self._call.check(requested.topic, requested.partition)
-        if self._call.version < _RACKS_SINCE:
+        if self._call.version < _RACKS_SINCE and not self.is_follower:
             return node.replicas.led(requested.topic, requested.partition, _epoch(request))
         partition = node.replicas.hosted(requested.topic, requested.partition)
         if self._call.version >= TOPIC_IDS_SINCE and partition.topic_id != requested.topic_id:
@@ -230,9 +272,10 @@ class _Reading:
                 topic=requested.topic, partition=requested.partition, broker=node.id
             )
         partition.check_epoch(_epoch(request))
-        if self._replica >= 0:
+        if self.is_follower:
             partition.check_leader()
-            partition.check_replica(self._replica)
+            names_epoch = request.current_leader_epoch >= 0
+            partition.check_follower(self._replica, self._broker_epoch, names_epoch=names_epoch)
         return partition
 
     def _diverging(
@@ -281,11 +324,12 @@ def _epoch(request: FetchRequest.FetchPartition) -> int:
     return max(request.current_leader_epoch, NO_EPOCH)
 
 
-def _replica_of(request: FetchRequest, version: int) -> int:
-    """The broker that fetches in order to replicate; -1 for a consumer."""
+def _replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
+    """The broker that fetches in order to replicate, and its epoch; -1 for a consumer."""
     if version < _REPLICA_STATE_SINCE:
-        return request.replica_id
-    return -1 if request.replica_state is None else request.replica_state.replica_id
+        return request.replica_id, NO_EPOCH
+    state = request.replica_state
+    return (-1, NO_EPOCH) if state is None else (state.replica_id, state.replica_epoch)
 
 
 def _refused(index: int, error: BrokerError) -> FetchResponse.PartitionData:

@@ -3,7 +3,9 @@
 Only the leader serves it, except to a replica id of -2 (debugging). A time gives the first record with that timestamp
 or a later one; below zero it has a meaning of its own, each since some version, else UNSUPPORTED_VERSION. What a
 client may not read yet has no offset for it: the latest is the high watermark, with read_committed the last stable
-offset. Nothing is tiered, so -5 and -6 find nothing. A partition that is named twice is INVALID_REQUEST.
+offset. A leader that has not heard from its followers yet may know a lower one than its predecessor has told: until
+then it has none to tell (KIP-207). Nothing is tiered, so -5 and -6 find nothing. A partition that is named twice is
+INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -13,7 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.broker.log.log import TimestampedOffset
 from ottla.broker.server.registry import handles
-from ottla.errors import BrokerError, InvalidRequestError, UnknownServerError, UnsupportedVersionError
+from ottla.errors import (
+    BrokerError,
+    InvalidRequestError,
+    LeaderNotAvailableError,
+    OffsetNotAvailableError,
+    UnknownServerError,
+    UnsupportedVersionError,
+)
 from ottla.wire.messages import ListOffsetsRequest, ListOffsetsResponse
 
 if TYPE_CHECKING:
@@ -27,6 +36,7 @@ MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
+_TIERED: Final = (LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
 _SINCE: Final = {
     LATEST: 1,
     EARLIEST: 1,
@@ -36,6 +46,7 @@ _SINCE: Final = {
     EARLIEST_PENDING_UPLOAD: 11,  # KIP-1023
 }
 _EPOCHS_SINCE: Final = 4
+_NOT_AVAILABLE_SINCE: Final = 5
 _CONSUMER: Final = -1
 _DEBUGGER: Final = -2
 _READ_UNCOMMITTED: Final = 0
@@ -102,7 +113,14 @@ def _find(
         partition.check_epoch(query.current_leader_epoch)
     else:
         partition = node.replicas.led(topic, query.partition_index, query.current_leader_epoch)
-    return _at(partition, query.timestamp, _last_fetchable(partition, request))
+    found = _at(partition, query.timestamp, _last_fetchable(partition, request))
+    if request.replica_id == _CONSUMER and partition.high_watermark < partition.epoch_start_offset:
+        is_missing = found is _NOTHING and query.timestamp not in _TIERED
+        if query.timestamp == LATEST or is_missing:
+            later = call.version >= _NOT_AVAILABLE_SINCE
+            error = OffsetNotAvailableError if later else LeaderNotAvailableError
+            raise error(topic=topic, partition=query.partition_index, broker=node.id)
+    return found
 
 
 def _last_fetchable(partition: Partition, request: ListOffsetsRequest) -> int:
@@ -120,7 +138,7 @@ def _at(partition: Partition, timestamp: int, last_fetchable: int) -> Timestampe
         return TimestampedOffset(_NO_TIMESTAMP, last_fetchable, partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return TimestampedOffset(_NO_TIMESTAMP, log.log_start_offset, _first_epoch(partition))
-    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+    if timestamp in _TIERED:
         return _NOTHING
     found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
     return _NOTHING if found is None or found.offset >= last_fetchable else found

@@ -16,7 +16,7 @@ from ottla.wire.messages import GetTelemetrySubscriptionsRequest, GetTelemetrySu
 
 if TYPE_CHECKING:
     from ottla.broker.handlers.context import NodeContext
-    from ottla.broker.server.call import Call
+    from ottla.broker.server.call import ClientCall
 
 # In the order in which clients should prefer them.
 _CODECS: Final = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)
@@ -24,7 +24,7 @@ _CODECS: Final = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compressi
 
 @handles(GetTelemetrySubscriptionsRequest, versions=range(1))
 def get_telemetry_subscriptions(
-    node: NodeContext, request: GetTelemetrySubscriptionsRequest, call: Call
+    node: NodeContext, request: GetTelemetrySubscriptionsRequest, call: ClientCall
 ) -> GetTelemetrySubscriptionsResponse:
     instance_id = request.client_instance_id
     if instance_id == ZERO_UUID:

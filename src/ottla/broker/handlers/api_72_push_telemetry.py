@@ -23,13 +23,15 @@ from ottla.wire.messages import PushTelemetryRequest, PushTelemetryResponse
 
 if TYPE_CHECKING:
     from ottla.broker.handlers.context import NodeContext
-    from ottla.broker.server.call import Call
+    from ottla.broker.server.call import ClientCall
 
 _MOST_DECOMPRESSED: Final = 64 * 1024 * 1024
 
 
 @handles(PushTelemetryRequest, versions=range(1))
-def push_telemetry(node: NodeContext, request: PushTelemetryRequest, call: Call) -> PushTelemetryResponse:
+def push_telemetry(
+    node: NodeContext, request: PushTelemetryRequest, call: ClientCall
+) -> PushTelemetryResponse:
     check_instance_id(request.client_instance_id)
     client = node.telemetry.client(node.id, request.client_instance_id, call.connection)
     try:

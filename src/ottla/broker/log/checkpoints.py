@@ -1,12 +1,14 @@
-"""Small files that are written whole, or not at all; and the one that says where a log begins."""
+"""Small files that are written whole, or not at all: where a log begins, how far the logs of a node are committed."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from ottla.broker.log.fs import FileSystem
 
 _VERSION: Final = "0"
+_HIGH_WATERMARKS: Final = "checkpoints/replication-offset-checkpoint"
 
 
 def replace_file(fs: FileSystem, path: str, content: bytes) -> None:
@@ -39,6 +41,18 @@ def read_log_start_offset(fs: FileSystem, directory: str) -> int:
 
 def write_log_start_offset(fs: FileSystem, directory: str, offset: int) -> None:
     replace_file(fs, _log_start_path(directory), f"{_VERSION}\n{offset}\n".encode())
+
+
+def read_high_watermarks(fs: FileSystem) -> dict[str, int]:
+    """By the directory of the log, as they were last written down."""
+    lines = (read_file(fs, _HIGH_WATERMARKS) or b"").decode().splitlines()[2:]
+    entries = (line.rsplit(" ", 1) for line in lines)
+    return {directory: int(offset) for directory, offset in entries}
+
+
+def write_high_watermarks(fs: FileSystem, offsets: Mapping[str, int]) -> None:
+    lines = [_VERSION, str(len(offsets)), *(f"{directory} {offset}" for directory, offset in offsets.items())]
+    replace_file(fs, _HIGH_WATERMARKS, "".join(f"{line}\n" for line in lines).encode())
 
 
 def _log_start_path(directory: str) -> str:

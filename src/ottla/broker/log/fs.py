@@ -4,7 +4,8 @@ A log knows only the two protocols here. Paths are strings with "/" between thei
 long as a file is in it. A volume outlives the nodes that mount it: what one node wrote and closed, another opens.
 
 Invariant: memory that `read` handed out never changes. Bytes behind it may be cut off and written anew, but the new
-ones lie elsewhere.
+ones lie elsewhere. So another file may keep it (`append` with `shared`): replicas of one partition in one process
+have their batches in the same memory.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import Final, Protocol
 
-from ottla._native.memory import Memory
+from ottla._native.memory import Memory, joined
 from ottla.wire.primitives import Buffer
 
 SMALLEST_CHUNK: Final = 512
@@ -27,8 +28,11 @@ class File(Protocol):
     @property
     def size(self) -> int: ...
 
-    def append(self, data: Buffer) -> int:
-        """Writes `data` behind everything else and says where it begins. The file may keep `data` itself."""
+    def append(self, data: Buffer, *, shared: bool = False) -> int:
+        """Writes `data` behind everything else and says where it begins. The file may keep `data` itself.
+
+        `shared` says that another file keeps it as well, so that a copy would cost memory and keeping it none.
+        """
         ...
 
     def read(self, position: int, length: int) -> list[memoryview]:
@@ -81,10 +85,12 @@ class MemoryFile:
         self._used = 0
         self._room = 0
 
-    def append(self, data: Buffer) -> int:
+    def append(self, data: Buffer, *, shared: bool = False) -> int:
         position = self.size
         length = len(data)
-        if length >= KEPT_AS_IT_IS:
+        if shared and length:
+            self._share(memoryview(data).cast("B").toreadonly())
+        elif length >= KEPT_AS_IT_IS:
             self._seal()
             self._add(memoryview(data).cast("B").toreadonly())
         elif length:
@@ -96,6 +102,15 @@ class MemoryFile:
             self._used = used + length
         self.size = position + length
         return position
+
+    def _share(self, data: memoryview) -> None:
+        """What a leader has appended to one chunk bit by bit is one chunk here too."""
+        self._seal()
+        longer = joined(self._chunks[-1], data) if self._chunks else None
+        if longer is None:
+            self._add(data)
+        else:
+            self._chunks[-1] = longer
 
     def _start_chunk(self, needed: int) -> None:
         self._seal()

@@ -60,6 +60,8 @@ class Appended:
     """When the log took it, if its timestamps are those of the log, or a duplicate's timestamp; else -1."""
     log_start_offset: int
     duplicate: bool = False
+    size: int = 0
+    """In bytes, of what a follower has appended."""
 
 
 @dataclass(slots=True)
@@ -209,11 +211,12 @@ class Log:
         return marker
 
     def append_as_follower(
-        self, records: Buffer, now_ms: int, *, leader_epoch: int | None = None
+        self, records: Buffer, now_ms: int, *, leader_epoch: int | None = None, shared: bool = False
     ) -> Appended | None:
         """Appends what the leader has appended, with its offsets; None if there is no whole batch in it.
 
-        `leader_epoch` is the one that the follower knows: batches of a later one are left for later.
+        `leader_epoch` is the one that the follower knows: batches of a later one are left for later. `shared` says
+        that `records` are in the memory of the leader's log, where they stay.
         """
         self._check_usable()
         data, batches = followed_batches(records, self.log_end_offset, leader_epoch, self.partition)
@@ -221,7 +224,7 @@ class Log:
             return None
         with self._all_or_nothing(several=True):
             segment = self._segment_for(len(data), batches[0].base_offset, batches[-1], now_ms)
-            segment.append(data, batches, now_ms)
+            segment.append(data, batches, now_ms, shared=shared)
             position = 0
             for batch in batches:
                 if batch.leader_epoch >= 0:
@@ -231,7 +234,11 @@ class Log:
                 self.producers.record(batch, marker, segment.aborted)
                 position += batch.size
         return Appended(
-            batches[0].base_offset, batches[-1].last_offset, NO_APPEND_TIME, self.log_start_offset
+            batches[0].base_offset,
+            batches[-1].last_offset,
+            NO_APPEND_TIME,
+            self.log_start_offset,
+            size=len(data),
         )
 
     def _segment_for(self, size: int, base_offset: int, last: Batch, now_ms: int) -> Segment:

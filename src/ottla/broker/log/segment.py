@@ -89,9 +89,9 @@ class Segment:
 
     # Writing
 
-    def append(self, data: Buffer, batches: Sequence[Batch], now_ms: int) -> None:
+    def append(self, data: Buffer, batches: Sequence[Batch], now_ms: int, *, shared: bool = False) -> None:
         """Writes `batches`, of which `data` consists; the segment may keep `data` itself."""
-        position = self._log.append(data)
+        position = self._log.append(data, shared=shared)
         self._modified_ms = now_ms
         for batch in batches:
             self.note(position, batch)

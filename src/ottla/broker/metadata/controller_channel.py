@@ -1,8 +1,9 @@
 """A node's connections to the controller: registration, heartbeats, the metadata log, and forwarded requests.
 
-Three connections, because a connection serves one request at a time: one for the long poll of the metadata log, one
-for heartbeats, one for what clients request of the controller. All of them go over the Runtime's network, and `cut`
-cuts them: a node that is cut off serves on with what it knows, until the controller fences it.
+Four connections, because a connection serves one request at a time: one for the long poll of the metadata log, one
+for heartbeats, one for who is in sync, one for what clients request of the controller. All of them go over the
+Runtime's network, and `cut` cuts them: a node that is cut off serves on with what it knows, until the controller
+fences it.
 
 A connection that fails is opened again: the controller may be started anew, and goes on where it was. Records that
 are fetched and cannot be applied are another matter: they end the node. The channel knows nothing of the node but
@@ -30,6 +31,8 @@ from ottla.wire import Message, Uuid, decode_response, encode_request
 from ottla.wire.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
@@ -199,6 +202,16 @@ class ControllerChannel:
         """For topics that come into being because a client uses them."""
         request = CreateTopicsRequest(topics=topics, timeout_ms=30_000)
         return await self._forward(request, 7, CreateTopicsResponse)
+
+    @property
+    def broker_epoch(self) -> int:
+        """Of this incarnation; -1 until the controller has registered it."""
+        return self._epoch
+
+    async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        """Proposes to the controller who is in sync."""
+        await self._running.wait()
+        return await self._request("isr", request, 3, AlterPartitionResponse)
 
     async def allocate_producer_ids(self) -> tuple[int, int]:
         """A block of ids: the first, and the one behind the last."""

@@ -1,12 +1,13 @@
 """Requests that wait for partitions of their node: each with its timeout, and with what ends its wait.
 
-A Fetch that finds too few bytes is parked here, in what Kafka calls a purgatory. The replica manager says what
-happens to partitions: an append counts towards the bytes that a request lacks, any other change (a new leader, a
-replica that goes, a log that begins later) ends the wait at once. The end of the wait is not the response: dispatch
-awaits the parked request on the task of its connection, and only there the handler looks at the partitions again.
+Kafka calls the places where they wait purgatories. A node has one for each kind: a Fetch waits for bytes, a Produce
+with acks=all for the high watermark, a DeleteRecords for the log starts of the followers. The replica manager says
+what happens to partitions. The end of the wait is not the response: the task of the connection awaits the delayed
+request, and only there the handler looks at the partitions again.
 
-Invariant: a request is parked within the call that has read for it, so no append comes between the two; and it is
-gone from here when its task has ended, which the loss of the connection and the end of the node bring about as well.
+Invariant: a request is parked within the call that has looked at the partitions, so nothing comes between the two;
+and it is gone from here when its task has ended, which the loss of the connection and the end of the node bring about
+as well.
 """
 
 from __future__ import annotations
@@ -28,15 +29,13 @@ class DelayedRequest(Generic[_R]):
 
     def __init__(
         self,
-        purgatory: Purgatory,
-        partitions: tuple[PartitionKey, ...],
-        missing_bytes: int,
+        purgatory: Purgatory[Any],
+        partitions: Iterable[PartitionKey],
         timeout: float,
         complete: Callable[[], _R],
     ) -> None:
-        self.partitions = partitions
+        self.partitions = tuple(partitions)
         self._purgatory = purgatory
-        self._missing_bytes = missing_bytes
         self._complete = complete
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._timer = purgatory.clock.call_later(timeout, self.end_wait)
@@ -48,12 +47,6 @@ class DelayedRequest(Generic[_R]):
             self.close()
         return self._complete()
 
-    def appended(self, size: int) -> None:
-        """Bytes that a reader may soon see; the wait ends when they are as many as were missing."""
-        self._missing_bytes -= size
-        if self._missing_bytes <= 0:
-            self.end_wait()
-
     def end_wait(self) -> None:
         if not self._over.done():
             self._over.set_result(None)
@@ -64,15 +57,78 @@ class DelayedRequest(Generic[_R]):
         self._purgatory.remove(self)
 
 
-class Purgatory:
-    """The parked requests of one node, by the partitions that they wait for."""
+class DelayedFetch(DelayedRequest[_R]):
+    """Waits until so many bytes have come that its reader may see: a follower sees what is only appended, too."""
+
+    def __init__(
+        self,
+        purgatory: FetchPurgatory,
+        partitions: Iterable[PartitionKey],
+        timeout: float,
+        complete: Callable[[], _R],
+        missing_bytes: int,
+        is_follower: bool,
+    ) -> None:
+        super().__init__(purgatory, partitions, timeout, complete)
+        self.is_follower = is_follower
+        self._missing_bytes = missing_bytes
+
+    def count(self, size: int) -> None:
+        self._missing_bytes -= size
+        if self._missing_bytes <= 0:
+            self.end_wait()
+
+
+class DelayedUntil(DelayedRequest[_R]):
+    """Waits until all of its partitions have come as far as it needs; `has_come` is asked for one that changed."""
+
+    def __init__(
+        self,
+        purgatory: ProgressPurgatory,
+        partitions: Iterable[PartitionKey],
+        timeout: float,
+        complete: Callable[[], _R],
+        has_come: Callable[[PartitionKey], bool],
+    ) -> None:
+        super().__init__(purgatory, partitions, timeout, complete)
+        self._waiting = dict.fromkeys(self.partitions)
+        self._has_come = has_come
+
+    def look_at(self, partition: PartitionKey) -> None:
+        if partition in self._waiting and self._has_come(partition):
+            del self._waiting[partition]
+            if not self._waiting:
+                self.end_wait()
+
+
+_D = TypeVar("_D", bound=DelayedRequest[Any])
+
+
+class Purgatory(Generic[_D]):
+    """Parked requests of one kind, by the partitions that they wait for."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self._parked: dict[PartitionKey, dict[DelayedRequest[Any], None]] = {}
+        self._parked: dict[PartitionKey, dict[_D, None]] = {}
 
     def __len__(self) -> int:
         return len({request: None for parked in self._parked.values() for request in parked})
+
+    def _park(self, request: _D) -> None:
+        for partition in request.partitions:
+            self._parked.setdefault(partition, {})[request] = None
+
+    def remove(self, request: _D) -> None:
+        for partition in request.partitions:
+            parked = self._parked.get(partition)
+            if parked is not None and request in parked:
+                del parked[request]
+                if not parked:
+                    del self._parked[partition]
+
+
+class FetchPurgatory(Purgatory[DelayedFetch[Any]]):
+    """Fetches that have found too few bytes."""
 
     def park(
         self,
@@ -81,27 +137,47 @@ class Purgatory:
         missing_bytes: int,
         timeout: float,
         complete: Callable[[], _R],
-    ) -> DelayedRequest[_R]:
+        is_follower: bool = False,
+    ) -> DelayedFetch[_R]:
         """Lets a request wait for that many bytes, or another change of these partitions, or the timeout."""
-        request = DelayedRequest(self, tuple(partitions), missing_bytes, timeout, complete)
-        for partition in request.partitions:
-            self._parked.setdefault(partition, {})[request] = None
+        request = DelayedFetch(self, partitions, timeout, complete, missing_bytes, is_follower)
+        self._park(request)
         return request
-
-    def remove(self, request: DelayedRequest[Any]) -> None:
-        for partition in request.partitions:
-            parked = self._parked.get(partition)
-            if parked is not None and request in parked:
-                del parked[request]
-                if not parked:
-                    del self._parked[partition]
 
     def appended(self, partition: PartitionKey, size: int) -> None:
         """A batch of that size has been appended to a partition."""
         for request in self._parked.get(partition, ()):
-            request.appended(size)
+            if request.is_follower:
+                request.count(size)
+
+    def committed(self, partition: PartitionKey, size: int) -> None:
+        """The high watermark has passed that many bytes."""
+        for request in self._parked.get(partition, ()):
+            if not request.is_follower:
+                request.count(size)
 
     def changed(self, partition: PartitionKey) -> None:
-        """Something else has happened to a partition, and its readers have to look again."""
+        """Something else has happened to a partition (a new leader, a log that begins later): all look again."""
         for request in self._parked.get(partition, ()):
             request.end_wait()
+
+
+class ProgressPurgatory(Purgatory[DelayedUntil[Any]]):
+    """Requests that wait until replicas have come as far as they have to."""
+
+    def park(
+        self,
+        partitions: Iterable[PartitionKey],
+        *,
+        timeout: float,
+        has_come: Callable[[PartitionKey], bool],
+        complete: Callable[[], _R],
+    ) -> DelayedUntil[_R]:
+        request = DelayedUntil(self, partitions, timeout, complete, has_come)
+        self._park(request)
+        return request
+
+    def changed(self, partition: PartitionKey) -> None:
+        """Something has happened to a partition."""
+        for request in self._parked.get(partition, ()):
+            request.look_at(partition)

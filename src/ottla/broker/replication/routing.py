@@ -56,11 +56,15 @@ class LeaderHints:
 
 
 def preferred_replica(image: MetadataImage, partition: Partition, rack: str, offset: int) -> int | None:
-    """Another replica than this leader, in sync and in the consumer's rack; None to stay here."""
-    if not partition.log.log_start_offset <= offset <= partition.high_watermark:
-        return None  # the leader says that this offset is out of range
-    for replica in partition.image.isr:
+    """Another replica than this leader: in sync, in the consumer's rack, and with this offset. None to stay here."""
+    for replica, follower in partition.followers.items():
         broker = image.brokers.get(replica)
-        if replica != partition.node_id and broker is not None and broker.alive and broker.rack == rack:
+        if (
+            replica in partition.image.isr
+            and follower.log_start_offset <= offset <= follower.log_end_offset
+            and broker is not None
+            and broker.alive
+            and broker.rack == rack
+        ):
             return replica
     return None

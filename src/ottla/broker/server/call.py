@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.security.principal import ANONYMOUS, KafkaPrincipal
 
@@ -15,6 +15,17 @@ if TYPE_CHECKING:
     from ottla.wire.messages import RequestHeader
 
 
+class Peer(Protocol):
+    """Where a request came in: the connection of a client, or the link of another node."""
+
+    @property
+    def peer(self) -> str: ...
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
 class Call:
     """What a handler needs beside the body of its request."""
 
@@ -22,7 +33,7 @@ class Call:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Peer,
         header: RequestHeader,
         handler: Handler,
         request: Message,
@@ -60,3 +71,9 @@ class Call:
     ) -> Call:
         """The call of the request that an envelope encloses: on the same connection, for another principal."""
         return Call(self.connection, header, handler, request, listener=self.listener, principal=principal)
+
+
+class ClientCall(Call):
+    """A call that came in on a connection."""
+
+    connection: Connection

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ottla.broker.server.call import Call
+from ottla.broker.server.call import ClientCall
 from ottla.broker.server.faults import Fault, Faults, set_error
 from ottla.broker.server.registry import Handler, HandlerResult, PendingResponse
 from ottla.errors import BrokerError, EncodeError, ProtocolError, UnknownServerError
@@ -158,7 +158,7 @@ class Dispatcher:
             )
             connection.abort()
             return
-        call = Call(connection, header, handler, request, listener=self._listener)
+        call = ClientCall(connection, header, handler, request, listener=self._listener)
         if _requests.isEnabledFor(logging.DEBUG):
             _requests.debug("node %s <- %s v%s %r", self._owner.id, connection.peer, call.version, request)
         if self._faults.rules:
@@ -196,7 +196,7 @@ class Dispatcher:
         )
         connection.abort()
 
-    def _invoke(self, call: Call) -> HandlerResult:
+    def _invoke(self, call: ClientCall) -> HandlerResult:
         try:
             return call.handler.function(self._owner, call.request, call)
         except BrokerError as error:
@@ -204,7 +204,7 @@ class Dispatcher:
         except Exception:  # noqa: BLE001 - a bug in one handler is an error response, and the node serves on
             return self._unexpected(call)
 
-    async def _result(self, call: Call, pending: PendingResponse) -> Message | None:
+    async def _result(self, call: ClientCall, pending: PendingResponse) -> Message | None:
         try:
             return await pending
         except BrokerError as error:
@@ -212,18 +212,18 @@ class Dispatcher:
         except Exception:  # noqa: BLE001 - a bug in one handler is an error response, and the node serves on
             return self._unexpected(call)
 
-    def _refuse(self, call: Call, error: BrokerError) -> Message | None:
+    def _refuse(self, call: ClientCall, error: BrokerError) -> Message | None:
         response = call.handler.refuse(call.request, error)
         if response is None:
             call.connection.close()
         return response
 
-    def _unexpected(self, call: Call) -> Message | None:
+    def _unexpected(self, call: ClientCall) -> Message | None:
         _log.exception("node %s: %s version %s failed", self._owner.id, call.handler.api.name, call.version)
         return self._refuse(call, UnknownServerError())
 
     def _work(
-        self, call: Call, work: Coroutine[Any, Any, None], pending: PendingResponse | None = None
+        self, call: ClientCall, work: Coroutine[Any, Any, None], pending: PendingResponse | None = None
     ) -> None:
         connection = call.connection
         connection.pause()
@@ -248,13 +248,13 @@ class Dispatcher:
         if connection not in self._working and connection.is_writable and not connection.is_closed:
             connection.resume()
 
-    async def _later(self, call: Call, pending: PendingResponse) -> None:
+    async def _later(self, call: ClientCall, pending: PendingResponse) -> None:
         response = await self._result(call, pending)
         while self._resumed is not None:
             await self._resumed.wait()
         self._respond(call, response)
 
-    def _respond(self, call: Call, response: Message | None) -> None:
+    def _respond(self, call: ClientCall, response: Message | None) -> None:
         connection = call.connection
         if response is None or connection.is_closed:
             return
@@ -271,7 +271,7 @@ class Dispatcher:
             # A slow reader: it gets its next response when it has taken this one.
             connection.pause()
 
-    def _encoded(self, call: Call, response: Message) -> list[Any]:
+    def _encoded(self, call: ClientCall, response: Message) -> list[Any]:
         """A response that has no room for what it should say, an error message of 40 kB, is an error like others."""
         try:
             return encode_response(response, call.version, call.header.correlation_id)
@@ -284,7 +284,7 @@ class Dispatcher:
 
     # With faults
 
-    async def _with_faults(self, call: Call) -> None:
+    async def _with_faults(self, call: ClientCall) -> None:
         touched = self._owner.touched(call.request)
         response: Message | None
         struck = self._strike("before_append", call, touched)
@@ -323,11 +323,11 @@ class Dispatcher:
         self._respond(call, response)
 
     def _strike(
-        self, stage: str, call: Call, touched: list[PartitionKey]
+        self, stage: str, call: ClientCall, touched: list[PartitionKey]
     ) -> tuple[Fault, list[PartitionKey]] | None:
         return self._faults.strike(stage, call.handler.api.name, self._owner.id, call.client_id, touched)
 
-    async def _act(self, call: Call, fault: Fault) -> bool:
+    async def _act(self, call: ClientCall, fault: Fault) -> bool:
         """Drops, silences or delays; whether the request goes on."""
         _log.info(
             "node %s: %s of %s meets the fault %s",

@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ottla.broker.replication.partition import FetchTimes, Partition
 from ottla.errors import (
     BrokerError,
     FetchSessionIdNotFoundError,
@@ -46,6 +47,20 @@ class SessionPartition:
     request: FetchRequest.FetchPartition
     high_watermark: int = -1
     log_start_offset: int = -1
+    quiet: Partition | None = None
+    """The replica, if there was nothing to say of it when it had `seen` so many changes."""
+    seen: int = -1
+
+    def note_quiet(self, partition: Partition, result: FetchResponse.PartitionData) -> None:
+        """Remembers whether there is anything to say of a partition, which was just read."""
+        has_news = (
+            result.records
+            or result.high_watermark != self.high_watermark
+            or result.log_start_offset != self.log_start_offset
+            # The response says what was so before this fetch moved the watermark.
+            or result.high_watermark != partition.high_watermark
+        )
+        self.quiet, self.seen = (None, -1) if has_news else (partition, partition.changes)
 
     @property
     def partition(self) -> int:
@@ -78,6 +93,7 @@ class CachedFetchSession:
         self.epoch = 1
         self.used_at = now
         self.partitions: dict[SessionKey, SessionPartition] = {}
+        self.times = FetchTimes()
 
     def advance(self, now: float) -> None:
         self.epoch = 1 if self.epoch == _LARGEST else self.epoch + 1
@@ -93,6 +109,12 @@ class FetchContext:
     session: CachedFetchSession | None = None
     is_incremental: bool = False
     error: BrokerError | None = None
+
+    def times(self, now: float) -> FetchTimes:
+        """When this fetch came: of a session for all of its partitions, those included of which it says nothing."""
+        times = FetchTimes() if self.session is None else self.session.times
+        times.latest = now
+        return times
 
     def fails_over(
         self, results: list[tuple[SessionPartition, FetchResponse.PartitionData]], version: int
@@ -177,6 +199,7 @@ class FetchSessions:
         for key, new in _requested(request, version, topic_name).items():
             if key in session.partitions:
                 session.partitions[key].request = new.request
+                session.partitions[key].quiet = None
             else:
                 session.partitions[key] = new
         for topic in request.forgotten_topics_data:
