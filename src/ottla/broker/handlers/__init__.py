@@ -21,6 +21,8 @@ from ottla.broker.handlers import (  # noqa: F401
     api_23_offset_for_leader_epoch,
     api_32_describe_configs,
     api_33_alter_configs,
+    api_34_alter_replica_log_dirs,
+    api_35_describe_log_dirs,
     api_44_incremental_alter_configs,
     api_60_describe_cluster,
     api_61_describe_producers,
