@@ -26,6 +26,7 @@ Plain: TypeAlias = Any
 _IDENTITY = (
     "name",
     "topic",
+    "topic_name",
     "topic_id",
     "resource_name",
     "api_key",
@@ -43,7 +44,9 @@ ORDERED = frozenset({"synonyms", "aborted_transactions"})
 # Lists that Kafka takes from a hash map, of what has no name.
 _SORTED = frozenset({"active_producers"})
 LEFT_OUT = frozenset({"throttle_time_ms"})
-VARYING = frozenset({"host", "port", "cluster_id", "finalized_features_epoch"})
+VARYING = frozenset(
+    {"host", "port", "cluster_id", "finalized_features_epoch", "log_dir", "total_bytes", "usable_bytes"}
+)
 CLOCKS = frozenset({"log_append_time_ms", "timestamp", "last_timestamp"})
 _A_DAY_MS = 24 * 60 * 60 * 1000
 # What a text gives away about where and when it was written.

@@ -21,6 +21,8 @@ class World:
         """What steps have remembered by name: a session's id, a producer's id."""
         self.step = ""
         """The step whose answer is looked at: what appears in it for the first time is named after it."""
+        self.log_dir = ""
+        """The path of the log directory that the broker has."""
         self._ids: dict[str, Uuid] = {}
         self._names: dict[Uuid, str] = {}
         self._producers: dict[int, str] = {}

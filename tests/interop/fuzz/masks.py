@@ -32,7 +32,7 @@ class NotAsked:
 
 MASKED: Final[tuple[Masked, ...]] = (
     Masked(tuple(sorted(LEFT_OUT)), "nothing", "how busy a broker is"),
-    Masked(tuple(sorted(VARYING)), "whether it is set", "addresses and ids of each cluster's own"),
+    Masked(tuple(sorted(VARYING)), "whether it is set", "addresses, disks and ids of each cluster's own"),
     Masked(tuple(sorted(CLOCKS)), "times of today are one time", "the clock"),
     Masked(("topic_id",), "whose id it is", "drawn by each cluster"),
     Masked(("producer_id", "session_id"), "which request got it", "drawn by each broker"),

@@ -11,6 +11,7 @@ from tests.interop.comparison.steps import (
     features,
     fetch_sessions,
     fetching,
+    log_dirs,
     malformed,
     metadata,
     min_insync,
@@ -25,6 +26,9 @@ from tests.interop.comparison.steps import (
 SECTIONS: tuple[Section, ...] = (
     # Before any other topic is made: it asks for all of them.
     metadata.SECTION,
+    # Likewise, and for the sizes of all their logs.
+    log_dirs.DESCRIBED,
+    log_dirs.ALTERED,
     api_versions.SECTION,
     malformed.SECTION,
     topics.SECTION,
