@@ -70,6 +70,7 @@ ADMIN: dict[str, Use] = {
     "elect_leaders": lambda admin: admin.elect_leaders(),
     "alter_partition_reassignments": lambda admin: admin.alter_partition_reassignments({ORDERS: [1]}),
     "list_partition_reassignments": lambda admin: admin.list_partition_reassignments(),
+    "alter_replica_log_dirs": lambda admin: admin.alter_replica_log_dirs(1, {ORDERS: "/ottla/node-1"}),
     "describe_cluster": lambda admin: admin.describe_cluster(),
     "list_brokers": lambda admin: admin.list_brokers(),
     "api_versions": lambda admin: admin.api_versions(1),

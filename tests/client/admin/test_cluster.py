@@ -6,7 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.errors import FeatureUpdateFailedError, InvalidUpdateVersionError, UnsupportedApiError
+from ottla.broker.cluster.options import TopicSpec
+from ottla.broker.server.faults import error
+from ottla.client.topic_partition import TopicPartition
+from ottla.errors import (
+    ClusterAuthorizationFailedError,
+    FeatureUpdateFailedError,
+    InvalidUpdateVersionError,
+    UnsupportedApiError,
+)
 from tests.client.requests.support import requester
 from tests.client.worlds import Body, World
 
@@ -66,9 +74,45 @@ def test_features_are_described_and_updated(run: Run) -> None:
     run(body)
 
 
-def test_log_directories_need_a_broker_that_has_the_api(run: Run) -> None:
+def test_log_directories_are_described_with_the_replicas_in_them(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(2, topics={"orders": TopicSpec(1, 2)}) as cluster:
+            admin = requester(world, cluster).admin
+            cluster.seed("orders", [b"x"] * 3)
+            everything = await admin.describe_log_dirs()
+            assert {node: list(paths) for node, paths in sorted(everything.items())} == {
+                1: ["/ottla/node-1"],
+                2: ["/ottla/node-2"],
+            }
+            directory = everything[cluster.leader("orders")][f"/ottla/node-{cluster.leader('orders')}"]
+            replica = directory.replicas[TopicPartition("orders", 0)]
+            assert replica.size > 0
+            assert (replica.offset_lag, replica.is_future) == (0, False)
+            assert (directory.error, directory.cordoned) == (None, False)
+            # As long as the broker does not know them.
+            assert (directory.total_bytes, directory.usable_bytes) == (None, None)
+            assert list(await admin.describe_log_dirs([2])) == [2]
+
+    run(body)
+
+
+def test_a_broker_without_a_response_does_not_keep_the_log_directories_of_others(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(2) as cluster:
+            admin = requester(world, cluster).admin
+            cluster.faults.add("DescribeLogDirs", node=1, action=error("CLUSTER_AUTHORIZATION_FAILED"))
+            results = await admin.describe_log_dirs([1, 2])
+            assert (list(results), list(results.errors)) == ([2], [1])
+            assert isinstance(results.errors[1], ClusterAuthorizationFailedError)
+            with pytest.raises(ClusterAuthorizationFailedError):
+                await admin.describe_log_dirs([1])
+
+    run(body)
+
+
+def test_log_directories_need_a_broker_that_has_the_api(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(2, max_versions={"DescribeLogDirs": -1}) as cluster:
             admin = requester(world, cluster).admin
             with pytest.raises(UnsupportedApiError, match="DescribeLogDirs"):
                 await admin.describe_log_dirs()

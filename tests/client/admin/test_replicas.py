@@ -8,7 +8,13 @@ import pytest
 
 from ottla.broker.cluster.options import TopicSpec
 from ottla.client.topic_partition import TopicPartition
-from ottla.errors import InvalidReplicaAssignmentError, KafkaError, NoReassignmentInProgressError
+from ottla.errors import (
+    InvalidReplicaAssignmentError,
+    KafkaError,
+    LogDirNotFoundError,
+    NoReassignmentInProgressError,
+    UnknownTopicOrPartitionError,
+)
 from tests.client.requests.support import requester
 from tests.client.worlds import Body, World
 
@@ -71,5 +77,28 @@ def test_reassignments_fail_one_by_one(run: Run) -> None:
             assert isinstance(results.errors[FIRST], InvalidReplicaAssignmentError)
             with pytest.raises(NoReassignmentInProgressError, match="orders"):
                 await admin.alter_partition_reassignments({FIRST: None})
+
+    run(body)
+
+
+def test_replicas_are_moved_to_log_directories_one_by_one(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(1, topics={"orders": 2}) as cluster:
+            admin = requester(world, cluster).admin
+            second, unknown = TopicPartition("orders", 1), TopicPartition("ordres", 0)
+            ((path, _),) = (await admin.describe_log_dirs())[1].items()
+            assert await admin.alter_replica_log_dirs(1, {second: path, FIRST: path}) == {
+                second: None,
+                FIRST: None,
+            }
+            wanted = {unknown: path, second: "/nowhere", FIRST: path}
+            results = await admin.alter_replica_log_dirs(1, wanted, errors="collect")
+            assert list(results) == [FIRST]
+            assert list(map(type, results.errors.values())) == [
+                UnknownTopicOrPartitionError,
+                LogDirNotFoundError,
+            ]
+            with pytest.raises(LogDirNotFoundError, match="orders"):
+                await admin.alter_replica_log_dirs(1, {FIRST: "/nowhere"})
 
     run(body)

@@ -116,16 +116,22 @@ class ClusterAdmin(AdminBase):
         """The log directories of these brokers, or of all: what lies in them, by path.
 
         A broker that could not be reached is in `errors` of the result, if others could.
+
+            for broker, directories in kafka.admin.describe_log_dirs().items():
+                for path, directory in directories.items():
+                    print(broker, path, sum(replica.size for replica in directory.replicas.values()))
         """
         found: dict[int, dict[str, LogDir]] = {}
         failed: dict[int, KafkaError] = {}
         request = DescribeLogDirsRequest(topics=None)
         if brokers is not None:
             for broker in dict.fromkeys(brokers):
-                found[broker] = _log_dirs(
-                    await self._send(request, DescribeLogDirsResponse, timeout, broker), broker
-                )
-            return Results(found, failed)
+                try:
+                    response = await self._send(request, DescribeLogDirsResponse, timeout, broker)
+                    found[broker] = _log_dirs(response, broker)
+                except KafkaError as error:
+                    failed[broker] = error
+            return Results(found, failed).checked("collect" if found else "raise")
         for shard in await self._requests.fan_out(request, timeout=timeout):
             if isinstance(shard.response, DescribeLogDirsResponse) and shard.broker is not None:
                 found[shard.broker] = _log_dirs(shard.response, shard.broker)
@@ -164,6 +170,7 @@ def _log_dirs(response: DescribeLogDirsResponse, broker: int) -> dict[str, LogDi
                 for topic in result.topics
                 for partition in topic.partitions
             },
+            cordoned=result.is_cordoned,
         )
         for result in response.results
     }

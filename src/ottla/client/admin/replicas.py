@@ -1,4 +1,4 @@
-"""Replicas of partitions: electing leaders, and moving replicas to other brokers."""
+"""Replicas of partitions: electing leaders, and moving replicas to other brokers and other disks."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from ottla.errors import ElectionNotNeededError, KafkaError, from_code, raise_fo
 from ottla.wire.messages import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
     ListPartitionReassignmentsRequest,
@@ -125,6 +127,50 @@ class ReplicasAdmin(AdminBase):
             for topic in response.topics
             for partition in topic.partitions
         }
+
+    async def alter_replica_log_dirs(
+        self,
+        broker: int,
+        paths: Mapping[TopicPartition, str],
+        *,
+        errors: Errors = "raise",
+        timeout: float | None = None,
+    ) -> Results[TopicPartition, None]:
+        """Moves replicas that a broker has to others of its log directories, by their absolute paths.
+
+        Returns when the moves have begun; until one is over, `describe_log_dirs` shows its replica in both
+        directories, in the new one with `is_future`.
+
+            kafka.admin.alter_replica_log_dirs(1, {ottla.TopicPartition("orders", 0): "/disk-2/kafka"})
+        """
+        directory = AlterReplicaLogDirsRequest.AlterReplicaLogDir
+        topic_of = AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic
+        by_path: dict[str, list[TopicPartition]] = {}
+        for partition, path in paths.items():
+            by_path.setdefault(path, []).append(partition)
+        request = AlterReplicaLogDirsRequest(
+            dirs=[
+                directory(
+                    path=path,
+                    topics=[
+                        topic_of(name=topic, partitions=numbers) for topic, numbers in grouped(there).items()
+                    ],
+                )
+                for path, there in by_path.items()
+            ]
+        )
+        response = await self._send(request, AlterReplicaLogDirsResponse, timeout, broker)
+        found: dict[TopicPartition, None] = {}
+        failed: dict[TopicPartition, KafkaError] = {}
+        for topic in response.results:
+            for result in topic.partitions:
+                key = TopicPartition(topic.topic_name, result.partition_index)
+                error = from_code(result.error_code, topic=key.topic, partition=key.partition, broker=broker)
+                if error is None:
+                    found[key] = None
+                else:
+                    failed[key] = error
+        return in_order(paths, found, failed).checked(errors)
 
 
 def _error(key: TopicPartition, code: int, message: str | None) -> KafkaError | None:

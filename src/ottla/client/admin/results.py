@@ -219,9 +219,11 @@ class ReplicaSize:
 
 @dataclass(frozen=True, slots=True)
 class LogDir:
-    """A directory of a broker, with the replicas in it."""
+    """A directory of a broker, with the replicas in it; without its sizes where the broker does not know them."""
 
     error: KafkaError | None
     total_bytes: int | None
     usable_bytes: int | None
     replicas: Mapping[TopicPartition, ReplicaSize]
+    cordoned: bool = False
+    """It gets no new replicas (KIP-1066)."""

@@ -311,6 +311,24 @@ class Admin:
         work = self._admin.list_partition_reassignments(partitions, timeout=timeout)
         return self._call(work)
 
+    def alter_replica_log_dirs(
+        self,
+        broker: int,
+        paths: Mapping[TopicPartition, str],
+        *,
+        errors: Errors = "raise",
+        timeout: float | None = None,
+    ) -> Results[TopicPartition, None]:
+        """Moves replicas that a broker has to others of its log directories, by their absolute paths.
+
+        Returns when the moves have begun; until one is over, `describe_log_dirs` shows its replica in both
+        directories, in the new one with `is_future`.
+
+            kafka.admin.alter_replica_log_dirs(1, {ottla.TopicPartition("orders", 0): "/disk-2/kafka"})
+        """
+        work = self._admin.alter_replica_log_dirs(broker, paths, errors=errors, timeout=timeout)
+        return self._call(work)
+
     def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
         """The cluster's id and its brokers."""
         work = self._admin.describe_cluster(timeout=timeout)
@@ -349,6 +367,10 @@ class Admin:
         """The log directories of these brokers, or of all: what lies in them, by path.
 
         A broker that could not be reached is in `errors` of the result, if others could.
+
+            for broker, directories in kafka.admin.describe_log_dirs().items():
+                for path, directory in directories.items():
+                    print(broker, path, sum(replica.size for replica in directory.replicas.values()))
         """
         work = self._admin.describe_log_dirs(brokers, timeout=timeout)
         return self._call(work)
