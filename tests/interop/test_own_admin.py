@@ -181,12 +181,7 @@ def test_the_cluster_is_described(broker3: Broker) -> None:
         versions = await kafka.admin.api_versions(broker3.node_ids[-1])
         assert versions["Metadata"].high >= 12
         assert await kafka.admin.list_partition_reassignments() == {}
-        try:
-            dirs = await kafka.admin.describe_log_dirs()
-        except UnsupportedApiError:
-            assert broker3.kind == "ottla"
-        else:
-            assert sorted(dirs) == broker3.node_ids
+        assert sorted(await kafka.admin.describe_log_dirs()) == broker3.node_ids
 
     with_client(broker3, body)
 
