@@ -18,7 +18,6 @@ import pytest
 from ottla import sim
 from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.broker.cluster.node import NodeFailedError
-from ottla.broker.log.volume import Volume
 from ottla.errors import KafkaError
 from ottla.net.channel import Channel
 from ottla.wire.messages import ProduceResponse
@@ -35,7 +34,7 @@ SHORT_LOG = {
 }
 """So short that a node which was away for long begins with a snapshot of the metadata log."""
 # Retriable, each of them: the next attempt may well meet another leader.
-UNKNOWN_TOPIC, NOT_LEADER, NOT_ENOUGH_REPLICAS, STORAGE = 3, 6, 19, 56
+UNKNOWN_TOPIC, NOT_LEADER, TIMED_OUT, NOT_ENOUGH_REPLICAS, STORAGE = 3, 6, 7, 19, 56
 Failures = (OSError, TimeoutError, KafkaError)
 
 
@@ -97,7 +96,7 @@ class Producer(Caller):
             self.acknowledged.append((value, result.base_offset))
             await asyncio.sleep(self.random.choice([0, 0.01, 0.1]))
         else:
-            assert result.error_code in (UNKNOWN_TOPIC, NOT_LEADER, NOT_ENOUGH_REPLICAS, STORAGE)
+            assert result.error_code in (UNKNOWN_TOPIC, NOT_LEADER, TIMED_OUT, NOT_ENOUGH_REPLICAS, STORAGE)
             raise TimeoutError
 
 
@@ -116,13 +115,17 @@ class Operator:
     """Does anything to the cluster at any time, and never waits for the last thing to be over."""
 
     def __init__(
-        self, runtime: sim.SimRuntime, cluster: AsyncCluster, random: Random, fs: FailingFileSystem | None
+        self,
+        runtime: sim.SimRuntime,
+        cluster: AsyncCluster,
+        random: Random,
+        volumes: dict[int, FailingFileSystem],
     ) -> None:
-        self.runtime, self.cluster, self.random, self.fs = runtime, cluster, random, fs
+        self.runtime, self.cluster, self.random, self.volumes = runtime, cluster, random, volumes
         self.under_way: list[asyncio.Task[None]] = []
 
     async def work(self) -> None:
-        operations = OPERATIONS if self.fs is None else [*OPERATIONS, *[Operator.fail_volume] * 10]
+        operations = OPERATIONS if not self.volumes else [*OPERATIONS, *[Operator.fail_volume] * 10]
         for _ in range(STEPS):
             operation = self.random.choice(operations)
             self.under_way.append(asyncio.create_task(self._tried(operation, self.random.choice(NODES))))
@@ -131,8 +134,8 @@ class Operator:
     async def calm(self) -> None:
         """Everything heals, every call returns, every node runs."""
         self.runtime.network.heal_all()
-        if self.fs is not None:
-            self.fs.mend()
+        for volume in self.volumes.values():
+            volume.mend()
         await self.returned()
         with suppress(ValueError):  # it runs
             await self.cluster.start_controller()
@@ -141,6 +144,7 @@ class Operator:
                 await self.cluster.start_node(node_id)
             self.cluster.resume_node(node_id)
             self.cluster.heal_controller(node_id)
+            self.cluster.heal_link(node_id, node_id % len(NODES) + 1)
 
     async def returned(self) -> None:
         await asyncio.wait_for(asyncio.gather(*self.under_way), LONG)
@@ -153,7 +157,7 @@ class Operator:
         except (*Failures, ValueError):
             pass  # a node that runs already, a leader that is not alive, a node that was stopped while it started
         except NodeFailedError:
-            assert self.fs is not None
+            assert self.volumes
         except RuntimeError as refusal:
             if not str(refusal).startswith(
                 ("no node runs", "the cluster is closed", "the controller is stopped")
@@ -166,17 +170,16 @@ class Operator:
 
     def fail_volume(self, node_id: int) -> None:
         """One of the next changes of a partition's files fails: a producer is refused, or a node stops."""
-        assert self.fs is not None
-        fs, left = self.fs, self.random.randrange(1, 8)
+        volume, left = self.volumes[node_id], self.random.randrange(1, 8)
 
         def fails(call: str, path: str) -> bool:
             nonlocal left
             left -= 1
             if not left:
-                fs.mend()
+                volume.mend()
             return not left
 
-        fs.fail_if(fails)
+        volume.fail_if(fails)
 
     async def stop_impatiently(self, node_id: int) -> None:
         await asyncio.wait_for(self.cluster.stop_node(node_id), self.random.choice([0.001, 0.01, 0.1]))
@@ -210,17 +213,20 @@ OPERATIONS: list[Operation] = [
     lambda on, node: on.cluster.clock.advance(on.random.choice([0.5, 10, 40])),
     lambda on, node: on.cluster.clock.advance(3600),
     lambda on, node: on.cut(node),
+    lambda on, node: on.cluster.cut_link(node, node % len(NODES) + 1, one_way=on.random.random() < 0.5),
+    lambda on, node: on.cluster.heal_link(node, node % len(NODES) + 1),
     lambda on, node: on.runtime.network.heal_all(),
 ]
 
 
 async def in_chaos(
-    runtime: sim.SimRuntime, *, closed_in_the_middle: bool, fs: FailingFileSystem | None = None
+    runtime: sim.SimRuntime, *, closed_in_the_middle: bool, failing_volumes: bool = False
 ) -> int:
     """How much was acknowledged."""
     random = Random(runtime.seed)
     cluster = AsyncCluster(len(NODES), topics={"orders": PARTITIONS}, config=SHORT_LOG, runtime=runtime)
-    cluster._volume = Volume(fs)
+    volumes = {node_id: FailingFileSystem() for node_id in NODES} if failing_volumes else {}
+    cluster._volumes.update(volumes)
     await cluster.start()
     producers = [Producer(runtime, cluster, Random(random.random()), number) for number in range(4)]
     callers: list[Caller] = [
@@ -228,7 +234,7 @@ async def in_chaos(
         *(Reader(runtime, cluster, Random(random.random())) for _ in range(3)),
     ]
     calling = [asyncio.create_task(caller.run()) for caller in callers]
-    operator = Operator(runtime, cluster, random, fs)
+    operator = Operator(runtime, cluster, random, volumes)
     await operator.work()
     if closed_in_the_middle:
         await cluster.close()
@@ -297,7 +303,7 @@ def test_a_volume_that_fails_now_and_then_stops_nodes_and_loses_nothing(
     seed: int, closed: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR):
-        run(seed, closed_in_the_middle=closed, fs=FailingFileSystem())
+        run(seed, closed_in_the_middle=closed, failing_volumes=True)
     said = [record.getMessage() for record in caplog.records]
     # Which writes fail follows from the seed: those that stop a node are said by it, and nothing else fails.
     assert [message for message in said if not message.startswith("node ")] == []

@@ -59,19 +59,22 @@ def transaction(kafka: Cluster, outcome: ControlType, *values: bytes, producer: 
         batch = encode_batch(
             records, transactional=True, producer_id=producer, producer_epoch=0, base_sequence=0
         )
-        partition.append(only_batch(bytearray(batch)), acks=1, min_in_sync=1, now_ms=1_700_000_000_000)
+        partition.append(only_batch(bytearray(batch)), acks=1, now_ms=1_700_000_000_000)
         append_marker(partition.log, outcome, producer)
+        partition.commit(0)
 
     kafka.call(append)
 
 
 def append(kafka: Cluster, batch: bytes) -> None:
     """A batch as it is, with the offsets that follow."""
-    kafka.call(
-        lambda: _partition(kafka).append(
-            only_batch(bytearray(batch)), acks=1, min_in_sync=1, now_ms=1_700_000_000_000
-        )
-    )
+
+    def append_one() -> None:
+        partition = _partition(kafka)
+        partition.append(only_batch(bytearray(batch)), acks=1, now_ms=1_700_000_000_000)
+        partition.commit(0)
+
+    kafka.call(append_one)
 
 
 def append_compacted(kafka: Cluster, batch: bytes) -> None:

@@ -112,6 +112,7 @@ def test_a_clean_stop_hands_leaderships_over_and_a_restart_brings_the_node_back(
             assert values(cluster) == [b"0", b"1", b"2"]
             await cluster.start_node(2)
             assert (cluster.node(2).host, cluster.node(2).port) == address
+            await cluster.wait_until_in_sync("orders")
             await cluster.move_leader("orders", 0, 2)
             assert values(cluster) == [b"0", b"1", b"2"]
 
@@ -153,6 +154,7 @@ def test_leaders_go_back_to_where_they_are_preferred(run: Run) -> None:
             await cluster.stop_node(before[0])
             await cluster.start_node(before[0])
             assert cluster.leader("orders", 0) != before[0]
+            await cluster.wait_until_in_sync()
             cluster.clock.advance(61)
             await cluster.wait_for(
                 lambda: [cluster.leader("orders", number) for number in range(3)] == before, "the old leaders"
@@ -221,15 +223,18 @@ def test_a_node_that_is_cut_off_serves_on_until_it_is_fenced(run: Run) -> None:
             )
             answer = await client.ask(created, 5, CreateTopicsResponse)
             assert answer.topics[0].error_code == TIMED_OUT
-            # The old leader does not hear of the new one. Its appends are refused all the same.
+            # The old leader does not hear of the new one. It appends, and nobody follows it.
             await cluster.move_leader("orders", 0, other)
-            assert (await client.produce("orders", batch(b"lost"))).error_code == NOT_LEADER
+            assert (await client.produce("orders", batch(b"lost"))).error_code == TIMED_OUT
             assert await leaders(world, cluster, leader) == [leader]
             cluster.heal_controller(leader)
             await cluster.wait_for(
                 lambda: cluster.node(leader).image.topics["orders"].partitions[0].leader == other, "the news"
             )
-            assert values(cluster) == [b"1"]
+            # It drops what it alone has, and follows.
+            await cluster.wait_for(lambda: values(cluster) == [b"1"], "the record of before")
+            held = cluster.node(leader).replicas.partitions["orders", 0].log.log_end_offset
+            assert held == 1
 
     run(body)
 
@@ -302,6 +307,7 @@ def test_nodes_start_while_there_is_no_controller_and_serve_when_there_is_one() 
             assert not starting.done()
             await cluster.start_controller()
             await starting
+            await cluster.wait_until_in_sync("orders")
             await cluster.move_leader("orders", 0, 2)
 
     in_simulation(body)

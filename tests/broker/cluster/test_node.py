@@ -11,7 +11,6 @@ import pytest
 
 from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.broker.cluster.node import NodeFailedError
-from ottla.broker.log.volume import Volume
 from ottla.broker.metadata import controller_channel
 from ottla.broker.metadata.records import read_records
 from ottla.errors import KafkaStorageError
@@ -31,9 +30,9 @@ def planted(*args: Any, **options: Any) -> NoReturn:
 
 
 def on(world: World, fs: FailingFileSystem, brokers: int = 3, **options: Any) -> AsyncCluster:
-    """A cluster whose logs are on this volume."""
+    """A cluster, of which the first node has its logs on this volume."""
     cluster = world.cluster(brokers, **options)
-    cluster._volume = Volume(fs)
+    cluster._volumes[1] = fs
     return cluster
 
 
@@ -85,6 +84,7 @@ async def check_comes_back(world: World, cluster: AsyncCluster, topic: str, vict
     assert (await client.produce(topic, batch(b"on the others"))).error_code == 0
     await cluster.start_node(victim)
     assert cluster.failures == {}
+    await cluster.wait_until_in_sync(topic)
     await cluster.move_leader(topic, 0, victim)
     client = await world.client(cluster, victim)
     assert (await client.produce(topic, batch(b"on the node"))).error_code == 0
@@ -189,6 +189,7 @@ def test_a_node_may_be_started_again_while_it_is_still_ending(run: Run) -> None:
             await cluster.fence_node(2)
             await cluster.start_node(2)
             assert cluster.failures == {}
+            await cluster.wait_until_in_sync()
             await cluster.move_leader("orders", 0, 2)
             assert cluster.leader("orders") == 2
 

@@ -225,7 +225,8 @@ def test_a_truncated_log_is_told_and_read_on_from_where_it_parts(run: Run, polic
                     await produce(world, cluster, numbered(5, part * 5))
                 await read(consumer, 10)
                 # As after an election of a replica that had not got everything.
-                cluster.partition("orders").log.truncate_to(5)
+                for node in cluster.nodes.values():
+                    node.replicas.partitions["orders", 0].truncate_to(5)
                 await cluster.move_leader("orders", 0, 3 - cluster.leader("orders"))
                 await produce(world, cluster, [b"other"] * 10)
                 with pytest.raises(DataLossError, match="truncated") as caught:

@@ -310,10 +310,9 @@ def test_parts_that_are_opened_again_and_again_show_what_was_committed_only(run:
                 batch = encode_batch(
                     records, transactional=True, producer_id=7, producer_epoch=0, base_sequence=3 * number
                 )
-                partition.append(
-                    only_batch(bytearray(batch)), acks=1, min_in_sync=1, now_ms=1_700_000_000_000
-                )
+                partition.append(only_batch(bytearray(batch)), acks=1, now_ms=1_700_000_000_000)
                 append_marker(partition.log, ControlType.ABORT if aborted else ControlType.COMMIT, 7)
+                partition.commit(0)
             options: dict[str, Any] = {"isolation_level": "read_committed", "stop": "latest"}
             async with consuming(world, cluster, "orders", start="earliest", **options) as consumer:
                 found = []

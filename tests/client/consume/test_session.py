@@ -127,9 +127,10 @@ def transactions(cluster: Any) -> None:
         batch = encode_batch(
             records, transactional=True, producer_id=producer, producer_epoch=0, base_sequence=0
         )
-        partition.append(only_batch(bytearray(batch)), acks=1, min_in_sync=1, now_ms=1_700_000_000_000)
+        partition.append(only_batch(bytearray(batch)), acks=1, now_ms=1_700_000_000_000)
         if outcome is not None:
             append_marker(partition.log, outcome, producer)
+        partition.commit(0)
 
 
 @pytest.mark.parametrize("api", ["Metadata", "ListOffsets", "Fetch"])

@@ -202,6 +202,7 @@ def test_an_open_transaction_in_one_partition_does_not_hold_back_the_others(kafk
     reading = batches(ranges, committed)
     assert read([next(reading)]) == all_of(ranges[1:])
     kafka.call(lambda: append_marker(kafka._cluster.partition(TOPIC).log, ControlType.COMMIT, 7))
+    kafka.call(lambda: kafka._cluster.partition(TOPIC).commit(0))
     kafka.seed(TOPIC, [b"behind the marker, so that it is seen"])
     assert read(reading) == {(TOPIC, 0): [0]}
 

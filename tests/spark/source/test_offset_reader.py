@@ -153,7 +153,8 @@ def _open_transaction(kafka: Cluster) -> None:
 
     def append() -> None:
         partition = kafka._cluster.partition("t")
-        partition.append(only_batch(bytearray(batch)), acks=1, min_in_sync=1, now_ms=1_700_000_000_000)
+        partition.append(only_batch(bytearray(batch)), acks=1, now_ms=1_700_000_000_000)
+        partition.commit(0)
 
     kafka.call(append)
 

@@ -231,6 +231,7 @@ def test_what_an_open_transaction_holds_back_is_not_lost(
     )
     found = [next(batches)]
     kafka.call(lambda: append_marker(kafka._cluster.partition(TOPIC).log, ControlType.COMMIT, 7))
+    kafka.call(lambda: kafka._cluster.partition(TOPIC).commit(0))
     kafka.seed(TOPIC, [b"behind the marker, so that it is seen"])
     found.extend(batches)
     assert offsets(pa.Table.from_batches(found)) == [0, 1]

@@ -218,6 +218,29 @@ class Cluster:
     def heal_controller(self, node_id: int) -> None:
         self.call(self._cluster.heal_controller, node_id)
 
+    def cut_link(self, first: int, second: int, *, one_way: bool = False) -> None:
+        """Cuts the link between two nodes, or only what the first sends, until `heal_link`."""
+        self.call(lambda: self._cluster.cut_link(first, second, one_way=one_way))
+
+    def heal_link(self, first: int, second: int) -> None:
+        self.call(self._cluster.heal_link, first, second)
+
+    def under_replicated(
+        self, topic: str | None = None, partition: int | None = None
+    ) -> dict[tuple[str, int], list[int]]:
+        """The partitions with replicas that are not in sync, and on which nodes those are."""
+        return self.call(self._cluster.under_replicated, topic, partition)
+
+    def offline(self) -> list[tuple[str, int]]:
+        """The partitions without a leader."""
+        return self.call(self._cluster.offline)
+
+    def wait_until_in_sync(
+        self, topic: str | None = None, partition: int | None = None, within: float = 10.0
+    ) -> None:
+        """Until every replica of a partition, of a topic or of all topics is in sync."""
+        self.run(self._cluster.wait_until_in_sync(topic, partition, within))
+
     def seed(self, topic: str, records: Iterable[Seed], partition: int = 0) -> int:
         """Appends records; every node that is connected knows a topic that is new when it returns."""
 

@@ -15,29 +15,25 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Final, Self
 
 from ottla.broker.cluster import seeding
 from ottla.broker.cluster.interconnect import Interconnect
 from ottla.broker.cluster.node import Node, NodeFailedError, NodeOptions
-from ottla.broker.cluster.options import TopicSpec, check, check_port, check_rack, topic_specs
+from ottla.broker.cluster.options import TopicSpec, check, check_cluster, check_port, check_rack, topic_specs
 from ottla.broker.cluster.releases import max_versions_of
 from ottla.broker.cluster.seeding import Seed
-from ottla.broker.configs import BrokerConfigs, TopicConfigs, log_config
+from ottla.broker.configs import BrokerConfigs
 from ottla.broker.configs.broker import to_static_text
 from ottla.broker.controller.configs import ControllerRules
 from ottla.broker.controller.node import ControllerNode
 from ottla.broker.controller.state import ControllerState
 from ottla.broker.log.fs import FileSystem, MemoryFileSystem
-from ottla.broker.log.log import Log
-from ottla.broker.log.validation import only_batch
 from ottla.broker.metadata.features import SUPPORTED
-from ottla.broker.metadata.image import PartitionImage, TopicImage
 from ottla.broker.metadata.records import NO_LEADER
-from ottla.broker.replication.partition import FetchTimes, Partition
-from ottla.broker.replication.replica_manager import log_directory
+from ottla.broker.replication.partition import Partition
 from ottla.broker.server.faults import Faults
 from ottla.broker.server.telemetry import ClusterTelemetry
 from ottla.errors import BrokerError, raise_for_code
@@ -51,15 +47,12 @@ from ottla.wire.messages import (
     UnregisterBrokerResponse,
 )
 from ottla.wire.records import Record
-from ottla.wire.resources import ConfigResourceType
 
 _log = logging.getLogger("ottla.broker.cluster.cluster")
 
 HOST: Final = "127.0.0.1"
 _CONTROLLER_HOST: Final = "controller"
 _POLL: Final = 0.005
-_ACKS_LEADER: Final = 1
-_COPY_BYTES: Final = 1 << 24
 
 
 class AsyncCluster:
@@ -85,19 +78,7 @@ class AsyncCluster:
         chosen without. `max_versions` plays an older Kafka: a release ("2.8") or a version per API
         ({"Fetch": 11}). `runtime` is for simulations; every node is a machine of its own there.
         """
-        check("brokers", brokers, int, "a number")
-        if brokers < 1:
-            raise ValueError(f"brokers={brokers}: a cluster has at least one")
-        for name, given in (("racks", racks), ("ports", ports)):
-            check(name, given, (list, tuple, range), "a list with one entry for each broker")
-            if given and len(given) != brokers:
-                raise ValueError(f"{name} has {len(given)} entries for {brokers} brokers")
-        for rack in racks:
-            check_rack(rack)
-        for port in ports:
-            check_port(port)
-        check("host", host or None, str, "an address or a name")
-        check("config", config or {}, Mapping, "a dict of Kafka's names and their values")
+        check_cluster(brokers, racks, ports, host, config)
         self._runtime = runtime or SystemRuntime(MovableClock())
         self._host = None if runtime else host
         if not isinstance(self._runtime.clock, MovableClock):
@@ -450,37 +431,8 @@ class AsyncCluster:
         if topic not in self.controller.state.image.topics:
             self._create_for(topic, partition)
         leader = self._leader(topic, partition)
-        now_ms = leader.context.now_ms()
         with self._replicas(topic, partition) as replicas:
-            replica = replicas[leader.id]
-            replica.check_leader()
-            first = replica.log.log_end_offset
-            for batch in map(only_batch, seeding.batches(given, now_ms)):
-                leader.replicas.append(replica, batch, _ACKS_LEADER, now_ms)
-            self._copy(replicas, leader, now_ms)
-            return first
-
-    def _copy(self, replicas: Mapping[int, Partition], leader: Node, now_ms: int) -> None:
-        """Brings the leader's log to every replica in sync at once: what was seeded can be seen right away."""
-        source = replicas[leader.id]
-        times = FetchTimes(self.clock.monotonic())
-        for node_id, replica in replicas.items():
-            if node_id == leader.id or node_id not in source.image.isr:
-                continue
-            while replica.log.log_end_offset < source.log.log_end_offset:
-                found = source.log.read(replica.log.log_end_offset, _COPY_BYTES, at_least_one=True)
-                for part in found.parts:
-                    replica.append_as_follower(part, source.leader_epoch, now_ms)
-            if replica.log.log_end_offset == source.log.log_end_offset:
-                replica.follow(source.log.log_end_offset, source.log.log_start_offset)
-                leader.replicas.follower_fetched(
-                    source,
-                    node_id,
-                    replica.log.log_end_offset,
-                    replica.log.log_start_offset,
-                    times,
-                    self.nodes[node_id].link.broker_epoch,
-                )
+            return seeding.append(replicas, leader, given, self.clock)
 
     def _create_for(self, topic: str, partition: int) -> None:
         self._any_node()  # raises where no node could lead it
@@ -494,40 +446,9 @@ class AsyncCluster:
         for result in decision.response.topics:
             raise_for_code(result.error_code, result.error_message, topic=result.name)
 
-    @contextmanager
-    def _replicas(self, topic: str, index: int) -> Iterator[dict[int, Partition]]:
-        """The replicas on the nodes that run; where a node has not heard of one yet, it is opened for the moment."""
+    def _replicas(self, topic: str, index: int) -> AbstractContextManager[dict[int, Partition]]:
         image = self.controller.state.image
-        known = image.topics[topic]
-        replicas: dict[int, Partition] = {}
-        opened = []
-        for node_id in known.partitions[index].replicas:
-            node = self.nodes.get(node_id)
-            if node is None:
-                continue
-            replica = node.replicas.partitions.get((topic, index))
-            if replica is None:
-                replica = self._open(node, known, index)
-                opened.append((node, replica))
-            replicas[node_id] = replica
-        try:
-            yield replicas
-        finally:
-            for node, replica in opened:
-                replica.log.close()
-                node.replicas.expect(replica)
-
-    def _open(self, node: Node, topic: TopicImage, index: int) -> Partition:
-        image = self.controller.state.image
-        configs = TopicConfigs(
-            image.config_overrides(ConfigResourceType.TOPIC, topic.name), node.configs.broker
-        )
-        directory = log_directory(topic.name, index, topic.id)
-        log = Log.open(self._volume(node.id), directory, log_config(configs), node.context.now_ms())
-        # Whatever is in it was put there by an earlier seed, on every replica.
-        replica = Partition(node.id, topic.name, topic.id, index, log, high_watermark=log.log_end_offset)
-        replica.become(topic.partitions[index], self.clock.monotonic())
-        return replica
+        return seeding.replicas(self.nodes, self._volume, image, topic, index, self.clock)
 
     def dump(self, topic: str, partition: int | None = None) -> list[Record]:
         """The records of a partition, or of all partitions one after the other, as far as they are committed."""
@@ -570,37 +491,27 @@ class AsyncCluster:
         self, topic: str | None = None, partition: int | None = None, within: float = 10.0
     ) -> None:
         """Until every replica of a partition, of all partitions of a topic or of all topics is in sync."""
-        await self.wait_for(
-            lambda: not self.under_replicated(topic, partition),
-            "that all replicas are in sync" if topic is None else f"that all replicas of {topic} are in sync",
-            within,
-        )
+        what = "every replica in sync" if topic is None else f"every replica of {topic} in sync"
+        await self.wait_for(lambda: not self.under_replicated(topic, partition), what, within)
 
     def under_replicated(
         self, topic: str | None = None, partition: int | None = None
     ) -> dict[tuple[str, int], list[int]]:
         """The partitions with replicas that are not in sync, and on which nodes those are."""
-        return {
-            (each.name, index): missing
-            for each, index, image in self._partitions(topic, partition)
-            if (missing := [replica for replica in image.replicas if replica not in image.isr])
-        }
-
-    def offline(self, topic: str | None = None) -> list[tuple[str, int]]:
-        """The partitions without a leader."""
-        return [
-            (each.name, index) for each, index, image in self._partitions(topic, None) if not image.has_leader
-        ]
-
-    def _partitions(
-        self, topic: str | None, partition: int | None
-    ) -> Iterator[tuple[TopicImage, int, PartitionImage]]:
         image = self.controller.state.image
         if topic is not None and topic not in image.topics:
             raise ValueError(f"there is no topic {topic!r}")
-        for each in image.all_partitions():
-            if topic in (None, each[0].name) and partition in (None, each[1]):
-                yield each
+        return {
+            (each.name, index): missing
+            for each, index, known in image.all_partitions()
+            if topic in (None, each.name) and partition in (None, index)
+            if (missing := [replica for replica in known.replicas if replica not in known.isr])
+        }
+
+    def offline(self) -> list[tuple[str, int]]:
+        """The partitions without a leader."""
+        every = self.controller.state.image.all_partitions()
+        return [(topic.name, index) for topic, index, image in every if not image.has_leader]
 
     async def wait_for_records(self, topic: str, count: int, within: float = 10.0) -> list[Record]:
         """The records of a topic, once there are at least that many. It may be created meanwhile."""

@@ -40,6 +40,28 @@ def _spec(name: str, given: int | TopicSpec) -> TopicSpec:
     return spec
 
 
+def check_cluster(
+    brokers: int,
+    racks: Sequence[str | None],
+    ports: Sequence[int],
+    host: str,
+    config: Mapping[str, object] | None,
+) -> None:
+    check("brokers", brokers, int, "a number")
+    if brokers < 1:
+        raise ValueError(f"brokers={brokers}: a cluster has at least one")
+    for name, given in (("racks", racks), ("ports", ports)):
+        check(name, given, (list, tuple, range), "a list with one entry for each broker")
+        if given and len(given) != brokers:
+            raise ValueError(f"{name} has {len(given)} entries for {brokers} brokers")
+    for rack in racks:
+        check_rack(rack)
+    for port in ports:
+        check_port(port)
+    check("host", host or None, str, "an address or a name")
+    check("config", config or {}, Mapping, "a dict of Kafka's names and their values")
+
+
 def check_rack(rack: str | None) -> None:
     check("rack", "" if rack is None else rack, str, "a name or None")
 
