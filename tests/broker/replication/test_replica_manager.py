@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec
 
 import pytest
 
+from ottla import sim
 from ottla.broker.configs.node import NodeConfigs
+from ottla.broker.log.fs import MemoryFileSystem
 from ottla.broker.log.validation import only_batch
-from ottla.broker.log.volume import Volume
 from ottla.broker.metadata.image import Delta, MetadataImage, PartitionImage, TopicImage
-from ottla.broker.replication.delayed import Purgatory
+from ottla.broker.replication.delayed import FetchPurgatory, ProgressPurgatory
+from ottla.broker.replication.partition import PartitionKey
 from ottla.broker.replication.replica_manager import ReplicaManager, log_directory
 from ottla.errors import (
     FencedLeaderEpochError,
@@ -19,7 +25,8 @@ from ottla.errors import (
     UnknownTopicOrPartitionError,
 )
 from ottla.runtime import MovableClock
-from ottla.wire import Uuid
+from ottla.wire import Message, Uuid
+from ottla.wire.messages import AlterPartitionRequest, AlterPartitionResponse
 from ottla.wire.resources import ConfigResourceType
 from tests.broker.log.failing import FailingFileSystem
 from tests.broker.log.support import NOW, make_batch
@@ -28,30 +35,103 @@ NODE, OTHER = 1, 2
 ORDERS, AGAIN = Uuid(b"orders".ljust(16)), Uuid(b"orders, again".ljust(16))
 
 
-class RecordingPurgatory(Purgatory):
+_P = ParamSpec("_P")
+
+
+def on_a_loop(test: Callable[_P, Coroutine[Any, Any, None]]) -> Callable[_P, None]:
+    """Runs a test in virtual time: a replica that follows has a task that fetches."""
+
+    @functools.wraps(test)
+    def run(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        async def main(runtime: sim.SimRuntime) -> None:
+            await test(*args, **kwargs)
+
+        sim.run(main, seed=1)
+
+    return run
+
+
+class RecordingFetches(FetchPurgatory):
     """Nothing is parked here; it is noted what would be woken."""
 
-    def __init__(self) -> None:
+    def __init__(self, events: list[tuple[str, int]]) -> None:
         super().__init__(MovableClock())
-        self.events: list[tuple[str, tuple[str, int], int]] = []
+        self._events = events
 
-    def appended(self, partition: tuple[str, int], size: int) -> None:
-        self.events.append(("appended", partition, size))
+    def appended(self, partition: PartitionKey, size: int) -> None:
+        self._events.append(("appended", size))
 
-    def changed(self, partition: tuple[str, int]) -> None:
-        self.events.append(("changed", partition, 0))
+    def committed(self, partition: PartitionKey, size: int) -> None:
+        self._events.append(("committed", size))
+
+    def changed(self, partition: PartitionKey) -> None:
+        self._events.append(("changed", 0))
+
+
+class RecordingProgress(ProgressPurgatory):
+    def __init__(self, name: str, events: list[tuple[str, int]]) -> None:
+        super().__init__(MovableClock())
+        self._name = name
+        self._events = events
+
+    def changed(self, partition: PartitionKey) -> None:
+        self._events.append((self._name, 0))
+
+
+class SilentController:
+    """Hears proposals and never answers them."""
+
+    broker_epoch = 1
+
+    def __init__(self) -> None:
+        self.requests: list[AlterPartitionRequest] = []
+
+    async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        self.requests.append(request)
+        never: asyncio.Future[AlterPartitionResponse] = asyncio.get_running_loop().create_future()
+        return await never
+
+
+class SilentLink:
+    """Takes requests and never answers them."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[int, Message]] = []
+
+    async def request(self, leader: int, request: Message, version: int, timeout: float) -> Message:
+        self.requests.append((leader, request))
+        never: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        return await never
+
+    def hurry(self, leader: int) -> None:
+        """There is nothing to hurry."""
 
 
 class OneNode:
     """A replica manager, and the image that it follows."""
 
-    def __init__(self, volume: Volume | None = None, **config: object) -> None:
+    def __init__(self, fs: MemoryFileSystem | None = None, **config: object) -> None:
         self.image = MetadataImage()
-        self.volume = volume or Volume()
-        self.purgatory = RecordingPurgatory()
+        self.fs = fs or MemoryFileSystem()
+        self.clock = MovableClock()
+        self.controller = SilentController()
+        self.link = SilentLink()
         static = {name.replace("_", "."): value for name, value in config.items()}
         self.configs = NodeConfigs(static, NODE, self.image)
-        self.replicas = ReplicaManager(NODE, self.image, self.configs, self.volume, self.purgatory)
+        self.replicas = ReplicaManager(
+            NODE,
+            self.image,
+            self.configs,
+            self.fs,
+            self.clock,
+            controller=self.controller,
+            link=self.link,
+        )
+        self.events: list[tuple[str, int]] = []
+        """What would wake the requests that wait for "orders"."""
+        self.replicas.fetches = RecordingFetches(self.events)
+        self.replicas.produces = RecordingProgress("produces", self.events)
+        self.replicas.deletions = RecordingProgress("deletions", self.events)
 
     def becomes(
         self,
@@ -90,7 +170,8 @@ def elsewhere(epoch: int = 0) -> PartitionImage:
     return PartitionImage((OTHER,), (OTHER,), OTHER, epoch, epoch)
 
 
-def test_a_partition_is_hosted_led_or_elsewhere_or_there_is_none() -> None:
+@on_a_loop
+async def test_a_partition_is_hosted_led_or_elsewhere_or_there_is_none() -> None:
     node = OneNode()
     with pytest.raises(UnknownTopicOrPartitionError):
         node.replicas.hosted("orders", 0)
@@ -105,21 +186,21 @@ def test_a_partition_is_hosted_led_or_elsewhere_or_there_is_none() -> None:
     assert node.replicas.led("orders", 0, 2) is partition
     with pytest.raises(FencedLeaderEpochError):
         node.replicas.led("orders", 0, 1)
+    await node.replicas.close()
 
 
-def test_a_replica_that_moves_away_keeps_its_files_and_one_of_a_deleted_topic_does_not() -> None:
+@pytest.mark.parametrize("gone", [elsewhere(1), None], ids=["moved away", "topic deleted"])
+def test_a_replica_that_goes_takes_its_files_along(gone: PartitionImage | None) -> None:
     node = OneNode()
     directory = log_directory("orders", 0, ORDERS)
     node.becomes(led())
     node.append(3)
-    node.becomes(elsewhere(1))
+    assert node.fs.list(directory)
+    node.becomes(gone)
     assert not node.replicas.partitions
-    assert node.volume.fs.list(directory)
+    assert not node.fs.list(directory)
     node.becomes(led(2))
-    assert node.replicas.led("orders", 0).high_watermark == 3
-    node.becomes(None)
-    assert not node.replicas.partitions
-    assert not node.volume.fs.list(directory)
+    assert node.replicas.led("orders", 0).high_watermark == 0
 
 
 def test_a_topic_that_was_deleted_and_made_again_in_one_go_is_another_one() -> None:
@@ -136,22 +217,27 @@ def test_a_topic_that_was_deleted_and_made_again_in_one_go_is_another_one() -> N
         assert (partition.topic_id, partition.high_watermark) == (AGAIN, 0)
 
 
-def test_what_changes_a_partition_is_said_to_the_requests_that_wait_for_it() -> None:
+@on_a_loop
+async def test_what_changes_a_partition_is_said_to_the_requests_that_wait_for_it() -> None:
     node = OneNode()
     key = ("orders", 0)
+    all_look_again = [("changed", 0), ("produces", 0), ("deletions", 0)]
     node.becomes(led())
-    assert node.purgatory.events == [("changed", key, 0)]
-    node.purgatory.events.clear()
+    assert node.events == all_look_again
+    node.events.clear()
     batch = make_batch(2, producer=(7, 0, 0))
     size = len(batch)
     for _ in range(2):  # a duplicate brings nothing new
         node.replicas.append(node.replicas.led(*key), only_batch(bytearray(batch)), 1, NOW)
-    assert node.purgatory.events == [("appended", key, size)]
-    node.purgatory.events.clear()
+    assert node.events == [("appended", size), ("committed", size), ("produces", 0)]
+    node.events.clear()
     assert node.replicas.delete_records(node.replicas.led(*key), 1) == 1
+    assert node.events == [("changed", 0)]
+    node.events.clear()
     node.becomes(followed(1))
     node.becomes(elsewhere(2))
-    assert node.purgatory.events == [("changed", key, 0)] * 3
+    assert node.events == all_look_again * 2
+    await node.replicas.close()
 
 
 def test_an_append_needs_as_many_replicas_in_sync_as_its_topic_says() -> None:
@@ -159,8 +245,8 @@ def test_an_append_needs_as_many_replicas_in_sync_as_its_topic_says() -> None:
     node.becomes(led())
     with pytest.raises(NotEnoughReplicasError):
         node.append(acks=-1)
-    assert node.purgatory.events == [("changed", ("orders", 0), 0)]
     assert node.append(acks=1) == 0
+    assert node.replicas.led("orders", 0).high_watermark == 0
 
 
 def test_logs_have_the_configs_of_their_topic_and_get_new_ones() -> None:
@@ -176,24 +262,29 @@ def test_logs_have_the_configs_of_their_topic_and_get_new_ones() -> None:
     assert log.config.retention_ms == 2000
 
 
-def test_leaders_delete_what_is_no_longer_retained() -> None:
+@on_a_loop
+async def test_leaders_and_followers_delete_what_is_no_longer_retained_of_what_is_committed() -> None:
     node = OneNode(log_retention_ms=1000)
     node.becomes(led())
     node.append(3)
+    node.becomes(PartitionImage((NODE, OTHER), (NODE, OTHER), NODE, 1, 1))
+    node.append(2)
     partition = node.replicas.led("orders", 0)
-    node.becomes(followed(1))
+    partition.log.roll(NOW)
     node.replicas.enforce_retention(NOW + 5000)
-    assert partition.log.log_start_offset == 0
-    node.becomes(led(2))
+    assert (partition.log.log_start_offset, partition.high_watermark) == (0, 3)
+    node.becomes(followed(2))
+    partition.follow(5, 0)
     node.replicas.enforce_retention(NOW + 5000)
-    assert partition.log.log_start_offset == 3
+    assert partition.log.log_start_offset == 5
+    await node.replicas.close()
 
 
 def test_a_log_that_cannot_be_cleaned_does_not_keep_others_from_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     fs = FailingFileSystem()
-    node = OneNode(Volume(fs), log_retention_ms=1000)
+    node = OneNode(fs, log_retention_ms=1000)
     for index in (0, 1):
         node.becomes(led(), index=index)
         node.replicas.append(node.replicas.led("orders", index), only_batch(make_batch()), 1, NOW)
@@ -216,22 +307,20 @@ def test_idle_producers_are_forgotten() -> None:
     assert list(partition.log.producers.active()) == []
 
 
-def test_a_node_that_ends_lets_every_replica_go_though_one_cannot_be_closed(
+@on_a_loop
+async def test_a_node_that_ends_lets_every_replica_go_though_one_cannot_be_closed(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = OneNode()
     for index in (0, 1):
         node.becomes(led(), index=index)
     partitions = list(node.replicas.partitions.values())
-    released = node.volume.release
 
-    def release(directory: str, *, delete: bool = False) -> None:
-        released(directory, delete=delete)
-        if "orders-0" in directory:
-            raise OSError("planted")
+    def close() -> None:
+        raise OSError("planted")
 
-    monkeypatch.setattr(node.volume, "release", release)
-    node.replicas.close()
+    monkeypatch.setattr(partitions[0].log, "close", close)
+    await node.replicas.close()
     assert not node.replicas.partitions
     assert not any(partition.is_leader for partition in partitions)
     assert "orders-0" in caplog.text

@@ -11,7 +11,7 @@ import pytest
 
 from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.broker.server import dispatch
-from ottla.broker.server.call import Call
+from ottla.broker.server.call import ClientCall
 from ottla.broker.server.faults import delay, drop, error, never
 from ottla.errors import (
     ConnectionLostError,
@@ -172,7 +172,7 @@ def test_a_request_that_is_given_up_before_it_began_leaves_no_trace(run: Run) ->
             dispatcher = cluster.node(1).dispatcher
             served = dispatcher._work
 
-            def served_and_lost(call: Call, work: Any, pending: Any = None) -> None:
+            def served_and_lost(call: ClientCall, work: Any, pending: Any = None) -> None:
                 served(call, work, pending)
                 call.connection.abort()
                 dispatcher.lost(call.connection)
@@ -182,7 +182,7 @@ def test_a_request_that_is_given_up_before_it_began_leaves_no_trace(run: Run) ->
                 await client.fetch("orders", max_wait=60_000)
             gc.collect()
             assert dispatcher.pending_requests == 0
-            assert len(cluster.node(1).replicas.purgatory) == 0
+            assert len(cluster.node(1).replicas.fetches) == 0
 
     run(body)
 
