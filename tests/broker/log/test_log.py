@@ -270,6 +270,14 @@ def test_a_cut_log_forgets_the_epochs_behind_it() -> None:
     assert log.epochs.entries == ((0, 0), (1, 2))
 
 
+def test_a_cut_that_takes_no_record_takes_the_epoch_of_a_leader_that_has_written_none() -> None:
+    log = open_log()
+    append(log, make_batch(2), epoch=0)
+    log.epochs.assign(1, 2)
+    log.truncate_to(2)
+    assert (log.log_end_offset, log.epochs.entries) == (2, ((0, 0),))
+
+
 def test_a_cut_before_the_start_moves_the_start() -> None:
     log = filled()
     log.delete_records(12)

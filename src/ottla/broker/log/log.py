@@ -460,6 +460,9 @@ class Log:
         """Drops `offset` and everything behind it: what another leader does not have."""
         self._check_usable()
         if offset >= self.log_end_offset:
+            # A leader that has written nothing has an epoch all the same, which another leader may contradict.
+            with self._for_good():
+                self.epochs.truncate_from_end(self.log_end_offset)
             return
         if offset < self._segments[0].base_offset:
             self.truncate_fully(offset)
