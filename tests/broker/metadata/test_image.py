@@ -4,6 +4,7 @@ from ottla.broker.metadata.image import MetadataImage, PartitionImage
 from ottla.broker.metadata.records import (
     BrokerChangeRecord,
     BrokerEndpoint,
+    ClearElrRecord,
     ConfigRecord,
     FeatureLevelRecord,
     MetadataRecord,
@@ -103,6 +104,33 @@ def test_a_change_may_touch_everything() -> None:
     assert partition.is_reassigning
     assert partition.has_leader
     assert partition.preferred_leader == 3
+
+
+def eligible(topic_id: Uuid, index: int) -> PartitionChangeRecord:
+    """Replica 2 has left the ISR and is eligible, and there is no leader."""
+    return PartitionChangeRecord(topic_id, index, isr=(), leader=-1, elr=(2,), last_known_elr=(1,))
+
+
+def test_who_is_eligible_is_forgotten_for_one_topic_or_for_all() -> None:
+    other = Uuid(b"p" * 16)
+    records = [
+        *topic(partitions=2),
+        eligible(ORDERS, 0),
+        TopicRecord("payments", other),
+        PartitionRecord(other, 0, (1, 2), (1, 2), leader=1),
+        eligible(other, 0),
+    ]
+    image = replay(*records)
+    before = image.topics["orders"].partitions[0]
+    assert (before.elr, before.last_known_elr, before.partition_epoch) == ((2,), (1,), 1)
+    delta = image.apply_all([ClearElrRecord("orders")])
+    after = image.topics["orders"].partitions[0]
+    assert (after.elr, after.last_known_elr, after.isr, after.partition_epoch) == ((), (), (), 2)
+    assert after.leader_epoch == before.leader_epoch
+    assert list(delta.partitions) == [(ORDERS, 0)], "the other partition had none, and keeps its epoch"
+    assert image.topics["payments"].partitions[0].elr == (2,)
+    delta = image.apply_all([ClearElrRecord("")])
+    assert list(delta.partitions) == [(other, 0)]
 
 
 def test_a_topic_takes_its_configs_with_it() -> None:

@@ -12,6 +12,7 @@ from ottla.broker.metadata.image import Delta, MetadataImage
 from ottla.broker.metadata.records import (
     BrokerChangeRecord,
     BrokerEndpoint,
+    ClearElrRecord,
     ConfigRecord,
     FeatureLevelRecord,
     MetadataRecord,
@@ -33,7 +34,7 @@ REPLICAS = (1, 2, 3)
 
 Steps = list[tuple[int, int, int]]
 steps: st.SearchStrategy[Steps] = st.lists(
-    st.tuples(st.integers(0, 9), st.integers(0, 3), st.integers(0, 3)), max_size=60
+    st.tuples(st.integers(0, 10), st.integers(0, 3), st.integers(0, 3)), max_size=60
 )
 
 
@@ -62,7 +63,7 @@ def make(image: MetadataImage, kind: int, first: int, second: int) -> MetadataRe
         changes: list[dict[str, Any]] = [
             {"leader": second, "isr": (second,), "recovering": True},
             {"adding": (4,), "removing": (1,), "replicas": (*REPLICAS, 4)},
-            {"leader": -1},
+            {"leader": -1, "isr": (), "elr": (2, 3), "last_known_elr": (1,)},
             {"isr": REPLICAS, "recovering": False},
         ]
         return PartitionChangeRecord(chosen.id, second % len(chosen.partitions), **changes[second])
@@ -71,6 +72,8 @@ def make(image: MetadataImage, kind: int, first: int, second: int) -> MetadataRe
     if kind == 8:
         value = None if second == 0 else str(second)
         return ConfigRecord(ConfigResourceType.TOPIC, f"topic-{first}", "retention.ms", value)
+    if kind == 10 and chosen is not None:
+        return ClearElrRecord("" if second == 0 else chosen.name)
     if kind == 9:
         return (
             FeatureLevelRecord("transaction.version", second)

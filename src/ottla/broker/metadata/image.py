@@ -18,6 +18,7 @@ from ottla.broker.metadata.records import (
     NO_LEADER,
     BrokerChangeRecord,
     BrokerEndpoint,
+    ClearElrRecord,
     ConfigRecord,
     FeatureLevelRecord,
     MetadataRecord,
@@ -82,6 +83,11 @@ class PartitionImage:
     removing: tuple[int, ...] = ()
     recovering: bool = False
     """The leader comes from an unclean election and has not yet made its log whole (KIP-704)."""
+    elr: tuple[int, ...] = ()
+    """Eligible leader replicas (KIP-966): not in the ISR, but with every record up to the high watermark, which
+    stands still while the ISR is smaller than min.insync.replicas."""
+    last_known_elr: tuple[int, ...] = ()
+    """The last leader of a partition that has none."""
 
     @property
     def has_leader(self) -> bool:
@@ -106,6 +112,8 @@ class PartitionImage:
             adding=self.adding if change.adding is None else change.adding,
             removing=self.removing if change.removing is None else change.removing,
             recovering=self.recovering if change.recovering is None else change.recovering,
+            elr=self.elr if change.elr is None else change.elr,
+            last_known_elr=self.last_known_elr if change.last_known_elr is None else change.last_known_elr,
         )
 
 
@@ -190,6 +198,8 @@ class MetadataImage:
                 self._change_partition(record, delta)
             case PartitionRecord():
                 self._add_partition(record, delta)
+            case ClearElrRecord():
+                self._clear_elr(record, delta)
             case TopicRecord():
                 topic = TopicImage(record.name, record.topic_id)
                 self.topics[topic.name] = self.topics_by_id[topic.id] = topic
@@ -271,6 +281,8 @@ class MetadataImage:
             record.adding,
             record.removing,
             record.recovering,
+            record.elr,
+            record.last_known_elr,
         )
         delta.note_partition(topic.name, topic.id, record.index, None, new)
         topic.partitions[record.index] = new
@@ -280,6 +292,13 @@ class MetadataImage:
         old = topic.partitions[record.index]
         new = topic.partitions[record.index] = old.merge(record)
         delta.note_partition(topic.name, topic.id, record.index, old, new)
+
+    def _clear_elr(self, record: ClearElrRecord, delta: Delta) -> None:
+        for topic in [self.topics[record.topic]] if record.topic else self.topics.values():
+            for index, partition in topic.partitions.items():
+                if partition.elr or partition.last_known_elr:
+                    cleared = PartitionChangeRecord(topic.id, index, elr=(), last_known_elr=())
+                    self._change_partition(cleared, delta)
 
     def _remove_topic(self, record: RemoveTopicRecord, delta: Delta) -> None:
         topic = self.topics_by_id.pop(record.topic_id)

@@ -99,6 +99,8 @@ class PartitionRecord:
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     recovering: bool = False
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,18 @@ class PartitionChangeRecord:
     adding: tuple[int, ...] | None = None
     removing: tuple[int, ...] | None = None
     recovering: bool | None = None
+    elr: tuple[int, ...] | None = None
+    last_known_elr: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClearElrRecord:
+    """The eligible leader replicas of a topic are forgotten, or with an empty name those of all topics.
+
+    They were counted against a min.insync.replicas that holds no more (KIP-966).
+    """
+
+    topic: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +168,7 @@ MetadataRecord: TypeAlias = (
     | RemoveTopicRecord
     | PartitionRecord
     | PartitionChangeRecord
+    | ClearElrRecord
     | ConfigRecord
     | ProducerIdsRecord
     | FeatureLevelRecord
@@ -170,6 +185,7 @@ _TYPES: Final[dict[str, type[MetadataRecord]]] = {
         RemoveTopicRecord,
         PartitionRecord,
         PartitionChangeRecord,
+        ClearElrRecord,
         ConfigRecord,
         ProducerIdsRecord,
         FeatureLevelRecord,

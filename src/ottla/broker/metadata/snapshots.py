@@ -81,6 +81,8 @@ def records_of(image: MetadataImage) -> Iterator[MetadataRecord]:
                 adding=partition.adding,
                 removing=partition.removing,
                 recovering=partition.recovering,
+                elr=partition.elr,
+                last_known_elr=partition.last_known_elr,
             )
     if image.next_producer_id:
         yield ProducerIdsRecord(_NO_BROKER, -1, image.next_producer_id)
