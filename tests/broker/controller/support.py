@@ -6,10 +6,10 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from ottla.broker.controller.decision import Decision
+from ottla.broker.controller.decision import MIN_ISR, Decision
 from ottla.broker.controller.state import ControllerState
 from ottla.broker.metadata.image import Delta, PartitionImage
-from ottla.broker.metadata.records import MetadataRecord
+from ottla.broker.metadata.records import FeatureLevelRecord, MetadataRecord
 from ottla.errors import InvalidConfigError, UnknownServerError
 from ottla.wire import Uuid
 from ottla.wire.messages import (
@@ -30,6 +30,7 @@ ResponseT = TypeVar("ResponseT")
 CLUSTER_ID = "the-cluster"
 SESSION = 9.0
 UNCLEAN = "unclean.leader.election.enable"
+ELR = "eligible.leader.replicas.version"
 BROKER_SETTINGS: dict[str, Any] = {
     "num.partitions": 1,
     "default.replication.factor": 1,
@@ -49,6 +50,8 @@ class Configs:
         return self.settings[name]
 
     def topic_value(self, name: str, overrides: Mapping[str, str], defaults: Mapping[str, str]) -> Any:
+        if name == MIN_ISR:
+            return int(overrides.get(name, defaults.get(name, self.settings[name])))
         return overrides.get(name, defaults.get(name, "false")) == "true"
 
     def validate_topic(self, overrides: Mapping[str, str]) -> None:
@@ -64,14 +67,18 @@ class Configs:
         ]
 
     def alter(
-        self, resource: AlterConfigsRequest.AlterConfigsResource, current: Mapping[str, str]
+        self, resource: AlterConfigsRequest.AlterConfigsResource, current: Mapping[str, str], *, elr: bool
     ) -> Mapping[str, str]:
         wanted = {config.name: config.value or "" for config in resource.configs}
         self.validate_topic(wanted)
         return wanted
 
     def incremental_alter(
-        self, resource: IncrementalAlterConfigsRequest.AlterConfigsResource, current: Mapping[str, str]
+        self,
+        resource: IncrementalAlterConfigsRequest.AlterConfigsResource,
+        current: Mapping[str, str],
+        *,
+        elr: bool,
     ) -> Mapping[str, str]:
         wanted = dict(current)
         for config in resource.configs:
@@ -86,9 +93,14 @@ class Configs:
 
 
 class Controller:
-    """A state machine, the time, and everything that was ever decided."""
+    """A state machine, the time, and everything that was ever decided.
 
-    def __init__(self, brokers: Sequence[int] = (), *, seed: int = 0, **settings: Any):
+    Like a new cluster it keeps eligible leader replicas, unless told otherwise.
+    """
+
+    def __init__(
+        self, brokers: Sequence[int] = (), *, seed: int = 0, elr: bool = True, **settings: Any
+    ) -> None:
         self.configs = Configs({name.replace("_", "."): value for name, value in settings.items()})
         self.state = ControllerState(
             CLUSTER_ID,
@@ -99,6 +111,8 @@ class Controller:
         self.now = 100.0
         self.log: list[MetadataRecord] = []
         self.incarnations = 0
+        if elr:
+            self.commit([FeatureLevelRecord(ELR, 1)])
         for broker_id in brokers:
             self.start(broker_id)
 
@@ -120,9 +134,10 @@ class Controller:
 
     # Brokers
 
-    def start(self, broker_id: int, rack: str | None = None) -> int:
-        """A new incarnation, registered and unfenced; its epoch."""
-        epoch = self.register(broker_id, rack=rack).broker_epoch
+    def start(self, broker_id: int, rack: str | None = None, *, clean: bool = False) -> int:
+        """A new incarnation, registered and unfenced; its epoch. A clean one knows the epoch of the one before."""
+        previous = self.epoch(broker_id) if clean else -1
+        epoch = self.register(broker_id, rack=rack, previous_broker_epoch=previous).broker_epoch
         assert not self.heartbeat(broker_id).is_fenced
         return epoch
 

@@ -1,3 +1,5 @@
+import pytest
+
 from ottla.broker.metadata.records import NO_LEADER, BrokerChangeRecord, BrokerEndpoint
 from ottla.wire import Uuid
 from ottla.wire.messages import BrokerRegistrationRequest, UnregisterBrokerRequest
@@ -46,7 +48,7 @@ def test_a_broker_of_another_cluster_is_refused() -> None:
     controller = Controller()
     answer = controller.register(1, cluster_id="another")
     assert (answer.error_code, answer.broker_epoch) == (INCONSISTENT_CLUSTER_ID, -1)
-    assert controller.log == []
+    assert controller.state.image.brokers == {}
 
 
 def test_an_id_whose_owner_is_alive_is_refused() -> None:
@@ -126,15 +128,33 @@ def test_a_silent_broker_is_fenced_and_others_lead() -> None:
     assert controller.state.expire(controller.now) == []
 
 
-def test_of_brokers_that_fall_silent_together_the_last_heard_keeps_the_isr() -> None:
-    controller = Controller([1, 2])
+@pytest.mark.parametrize(("elr", "isr", "eligible"), [(True, (), (2,)), (False, (2,), ())])
+def test_brokers_that_fall_silent_together_are_fenced_one_by_one_and_the_last_heard_leads_last(
+    elr: bool, isr: tuple[int, ...], eligible: tuple[int, ...]
+) -> None:
+    controller = Controller([1, 2], elr=elr)
     controller.create("t", [[2, 1]])
     controller.now += 1
     controller.heartbeat(2)
     controller.now += SESSION
     controller.commit(controller.state.expire(controller.now))
-    assert state_of(controller.partition("t")) == (NO_LEADER, (2,))
-    assert not any(broker.alive for broker in controller.state.image.brokers.values())
+    assert [broker.id for broker in controller.state.image.alive_brokers()] == [2]
+    assert controller.state.next_expiry == controller.now, "so the next look comes at once"
+    controller.commit(controller.state.expire(controller.now))
+    assert state_of(controller.partition("t")) == (NO_LEADER, isr)
+    assert (controller.partition("t").elr, controller.partition("t").last_known_elr) == (eligible, eligible)
+    assert controller.state.expire(controller.now) == []
+
+
+def test_a_fenced_broker_whose_session_ends_is_no_news() -> None:
+    controller = Controller([1])
+    controller.register(2)
+    controller.heartbeat(2, want_fence=True)
+    controller.now += 1
+    controller.heartbeat(1)
+    controller.now += SESSION
+    controller.commit(controller.state.expire(controller.now))
+    assert not controller.state.image.alive_brokers(), "it is passed over for the one that was alive"
 
 
 def test_the_next_expiry_follows_the_heartbeats() -> None:
@@ -149,7 +169,7 @@ def test_a_silent_broker_comes_back_with_a_heartbeat() -> None:
     controller.create("t", [[1]])
     controller.now += SESSION
     controller.commit(controller.state.expire(controller.now))
-    assert state_of(controller.partition("t")) == (NO_LEADER, (1,))
+    assert state_of(controller.partition("t")) == (NO_LEADER, ())
     assert not controller.heartbeat(1).is_fenced
     assert state_of(controller.partition("t")) == (1, (1,))
     assert controller.partition("t").leader_epoch == 2
@@ -183,15 +203,18 @@ def test_a_replica_that_returns_is_in_sync_when_the_leader_says_so() -> None:
     assert controller.partition("t").leader_epoch == 1
 
 
-def test_a_replica_that_returns_waits_for_someone_in_sync() -> None:
-    controller = Controller([1, 2])
+@pytest.mark.parametrize(("elr", "isr"), [(True, ()), (False, (2,))])
+def test_a_replica_that_returns_waits_for_the_last_leader(elr: bool, isr: tuple[int, ...]) -> None:
+    controller = Controller([1, 2], elr=elr)
     controller.create("t", [[1, 2]])
     controller.fence(1)
     controller.fence(2)
     controller.start(1)
-    assert state_of(controller.partition("t")) == (NO_LEADER, (2,))
+    assert state_of(controller.partition("t")) == (NO_LEADER, isr)
     controller.start(2)
     assert state_of(controller.partition("t")) == (2, (2,))
+    # Nothing says that it was shut down cleanly: with ELR it is not trusted with all records, without it is.
+    assert controller.partition("t").recovering is elr
 
 
 def test_an_unclean_election_is_held_where_the_topic_allows_it() -> None:
@@ -235,10 +258,11 @@ def test_the_last_broker_may_go_with_all_it_leads() -> None:
     controller = Controller([1])
     controller.create("t", [[1]])
     assert not controller.heartbeat(1, want_shut_down=True).should_shut_down
-    assert state_of(controller.partition("t")) == (NO_LEADER, (1,))
+    assert state_of(controller.partition("t")) == (NO_LEADER, ())
     assert controller.heartbeat(1, want_shut_down=True).should_shut_down
-    controller.start(1)
+    controller.start(1, clean=True)
     assert state_of(controller.partition("t")) == (1, (1,))
+    assert not controller.partition("t").recovering
 
 
 def test_a_broker_that_leads_nothing_may_go_at_once() -> None:

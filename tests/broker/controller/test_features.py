@@ -13,7 +13,7 @@ PREFIX = "The update failed for all features since the following feature had an 
 
 @pytest.fixture
 def controller() -> Controller:
-    controller = Controller()
+    controller = Controller(elr=False)
     controller.commit(controller.state.bootstrap())
     return controller
 

@@ -160,13 +160,14 @@ def test_a_cancellation_may_lose_records_where_the_topic_allows_it() -> None:
     assert state_of(controller.partition("t")) == (1, (1,))
 
 
-def test_a_partition_without_a_leader_can_be_moved_and_stays_without() -> None:
-    controller = Controller([1, 2])
+@pytest.mark.parametrize(("elr", "isr"), [(True, ()), (False, (1,))])
+def test_a_partition_without_a_leader_can_be_moved_and_stays_without(elr: bool, isr: tuple[int, ...]) -> None:
+    controller = Controller([1, 2], elr=elr)
     controller.create("t", [[1]])
     controller.fence(1)
     assert move(controller, [2]) == (0, None)
     partition = controller.partition("t")
-    assert (partition.replicas, state_of(partition)) == ((2, 1), (NO_LEADER, (1,)))
+    assert (partition.replicas, state_of(partition)) == ((2, 1), (NO_LEADER, isr))
 
 
 @pytest.mark.parametrize(

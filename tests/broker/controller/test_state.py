@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import operator
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from ottla.broker.controller.decision import MIN_ISR
 from ottla.broker.metadata import records
 from ottla.broker.metadata.image import MetadataImage
 from ottla.broker.metadata.records import NO_LEADER, ConfigRecord
@@ -17,6 +20,7 @@ from ottla.wire.messages import (
     CreatePartitionsRequest,
     DeleteTopicsRequest,
     ElectLeadersRequest,
+    IncrementalAlterConfigsRequest,
     UnregisterBrokerRequest,
 )
 from ottla.wire.resources import ConfigResourceType
@@ -32,16 +36,24 @@ REPLICAS = st.lists(BROKERS, min_size=1, max_size=4, unique=True)
 class AnyEvents(RuleBasedStateMachine):
     """Brokers come, go and fall silent while people create, move and delete."""
 
-    @initialize(seed=st.integers(0, 1000))
-    def start(self, seed: int) -> None:
-        self.controller = Controller([1, 2, 3], seed=seed)
+    @initialize(seed=st.integers(0, 1000), elr=SELDOM.map(operator.not_))
+    def start(self, seed: int, elr: bool) -> None:
+        self.controller = Controller([1, 2, 3], seed=seed, elr=elr)
+        self.elr = elr
         self.replayed = MetadataImage()
+        self.forgot = False
         self.epochs: dict[tuple[Uuid, int], tuple[int, int]] = {}
         self.leaders: dict[tuple[Uuid, int, int], int] = {}
 
-    @rule(broker_id=BROKERS)
-    def register(self, broker_id: int) -> None:
-        self.controller.register(broker_id, rack=f"rack{broker_id % 2}")
+    @rule(broker_id=BROKERS, clean=st.booleans())
+    def register(self, broker_id: int, clean: bool) -> None:
+        known = self.controller.state.image.brokers.get(broker_id)
+        previous = known.epoch if clean and known is not None else -1
+        answer = self.controller.register(
+            broker_id, rack=f"rack{broker_id % 2}", previous_broker_epoch=previous
+        )
+        if not answer.error_code:
+            self.check_new_incarnation(broker_id, clean=previous != -1)
 
     @rule(broker_id=BROKERS, behind=st.integers(0, 3), fence=SELDOM, shut_down=SELDOM)
     def heartbeat(self, broker_id: int, behind: int, fence: bool, shut_down: bool) -> None:
@@ -58,30 +70,59 @@ class AnyEvents(RuleBasedStateMachine):
     @rule(seconds=st.floats(0, SESSION))
     def time_passes(self, seconds: float) -> None:
         self.controller.now += seconds
-        self.controller.commit(self.controller.state.expire(self.controller.now))
+        self.expire_all()
+
+    def expire_all(self) -> None:
+        while made := self.controller.state.expire(self.controller.now):
+            self.controller.commit(made)
 
     @rule(broker_id=BROKERS)
     def kill(self, broker_id: int) -> None:
         self.controller.fence(broker_id)
 
-    @rule(broker_id=BROKERS)
-    def restart(self, broker_id: int) -> None:
+    @rule(broker_id=BROKERS, clean=st.booleans())
+    def restart(self, broker_id: int, clean: bool) -> None:
         self.controller.fence(broker_id)
-        self.controller.start(broker_id)
+        self.register(broker_id, clean)
+        self.controller.heartbeat(broker_id)
+
+    def check_new_incarnation(self, broker_id: int, clean: bool) -> None:
+        """It is in sync with nothing yet, and after an unclean shutdown not even eligible."""
+        for _, _, partition in self.controller.state.image.all_partitions():
+            assert self.elr is False or broker_id not in partition.isr
+            assert clean or broker_id not in partition.elr
+            assert partition.leader != broker_id
 
     @rule(broker_id=BROKERS)
     def unregister(self, broker_id: int) -> None:
         request = UnregisterBrokerRequest(broker_id=broker_id)
         self.controller.carry_out(self.controller.state.unregister_broker(request))
 
-    @rule(topic=TOPICS, partitions=st.integers(1, 3), factor=st.integers(1, 4), unclean=st.booleans())
-    def create(self, topic: str, partitions: int, factor: int, unclean: bool) -> None:
+    @rule(
+        topic=TOPICS,
+        partitions=st.integers(1, 3),
+        factor=st.integers(1, 4),
+        unclean=SELDOM,
+        min_isr=st.integers(1, 4),
+    )
+    def create(self, topic: str, partitions: int, factor: int, unclean: bool, min_isr: int) -> None:
         self.controller.create(
             topic,
             partitions=partitions,
             replication_factor=factor,
-            configs={UNCLEAN: str(unclean).lower()},
+            configs={UNCLEAN: str(unclean).lower(), MIN_ISR: str(min_isr)},
         )
+
+    @rule(topic=TOPICS, min_isr=st.integers(1, 4))
+    def change_min_isr(self, topic: str, min_isr: int) -> None:
+        config = IncrementalAlterConfigsRequest.AlterableConfig(name=MIN_ISR, value=str(min_isr))
+        resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
+            resource_type=ConfigResourceType.TOPIC, resource_name=topic, configs=[config]
+        )
+        request = IncrementalAlterConfigsRequest(resources=[resource])
+        self.controller.carry_out(self.controller.state.incremental_alter_configs(request))
+        # Whoever was eligible is forgotten, so a partition without a leader may be without one for good.
+        self.forgot = True
 
     @rule(topic=TOPICS, count=st.integers(1, 5))
     def grow(self, topic: str, count: int) -> None:
@@ -147,15 +188,26 @@ class AnyEvents(RuleBasedStateMachine):
         image = self.controller.state.image
         for topic, _, partition in image.all_partitions():
             assert len(set(partition.replicas)) == len(partition.replicas) > 0
-            assert len(set(partition.isr)) == len(partition.isr) > 0
-            assert set(partition.isr) <= set(partition.replicas)
+            assert len(set(partition.isr)) == len(partition.isr)
+            assert set(partition.isr) | set(partition.elr) <= set(partition.replicas)
+            assert partition.isr or self.elr
             assert set(partition.adding) | set(partition.removing) <= set(partition.replicas)
             if partition.has_leader:
                 assert partition.leader in partition.isr
                 assert image.is_active(partition.leader)
             else:
-                assert not any(map(image.is_active, partition.isr))
+                assert not any(map(image.is_active, partition.isr or partition.elr))
             assert image.topics_by_id[topic.id] is image.topics[topic.name] is topic
+
+    @invariant()
+    def eligible_are_only_those_outside_of_an_isr_that_is_too_small(self) -> None:
+        for topic, _, partition in self.controller.state.image.all_partitions():
+            if partition.elr:
+                assert self.elr
+                assert not set(partition.elr) & set(partition.isr)
+                overrides = self.controller.state.image.config_overrides(ConfigResourceType.TOPIC, topic.name)
+                assert len(partition.isr) < min(int(overrides[MIN_ISR]), len(partition.replicas))
+            assert bool(partition.last_known_elr) <= (self.elr and not partition.has_leader)
 
     @invariant()
     def epochs_only_grow_and_have_one_leader_each(self) -> None:
@@ -176,15 +228,15 @@ class AnyEvents(RuleBasedStateMachine):
         assert self.replayed == self.controller.state.image
 
     def teardown(self) -> None:
-        """Whoever leads nothing may always go, and a cluster whose brokers all return has all its leaders."""
+        """A cluster whose brokers all return has all its leaders."""
         if not hasattr(self, "controller"):
             return
         self.controller.now += 2 * SESSION
-        self.controller.commit(self.controller.state.expire(self.controller.now))
+        self.expire_all()
         for broker_id in (1, 2, 3, 4):
             self.controller.start(broker_id)
         for _, _, partition in self.controller.state.image.all_partitions():
-            assert partition.leader != NO_LEADER
+            assert partition.leader != NO_LEADER or self.forgot
 
 
 TestAnyEvents = AnyEvents.TestCase
@@ -195,7 +247,7 @@ def test_a_log_replays_into_a_new_controller() -> None:
     first = Controller([1, 2, 3])
     first.create("t", partitions=5, replication_factor=2)
     first.fence(2)
-    second = Controller(seed=1)
+    second = Controller(seed=1, elr=False)
     second.commit(first.log)
     assert second.state.image == first.state.image
     assert not second.heartbeat(2).is_fenced

@@ -9,7 +9,6 @@ of a broker and begins with its first heartbeat.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -149,15 +148,24 @@ def heartbeat(
     return Decision(records, response)
 
 
-def fence(context: Context, broker_ids: Sequence[int]) -> list[MetadataRecord]:
-    """These are out, in this order: their sessions end, and others lead. Nothing for those that were out already."""
-    fenced = []
-    for broker_id in broker_ids:
-        context.sessions.end(broker_id)
-        broker = context.image.brokers.get(broker_id)
-        if broker is not None and not broker.fenced:
-            fenced.append(broker)
-    return _fencing(context, *fenced)
+def fence(context: Context, broker_id: int) -> list[MetadataRecord]:
+    """It is out: its session ends, and others lead. Nothing if it was out already."""
+    context.sessions.end(broker_id)
+    broker = context.image.brokers.get(broker_id)
+    return [] if broker is None or broker.fenced else _fencing(context, broker)
+
+
+def fence_one_stale(context: Context, now: float) -> list[MetadataRecord]:
+    """Fences the broker that has been silent the longest, if its session is over.
+
+    One at a time, so that each finds what the one before has changed: leaders go from one to the next, and the last
+    to be heard of is the last to lead.
+    """
+    for broker_id in context.sessions.stale(now):
+        records = fence(context, broker_id)
+        if records:
+            return records
+    return []
 
 
 def unregister(context: Context, request: UnregisterBrokerRequest) -> Decision[UnregisterBrokerResponse]:
@@ -174,7 +182,10 @@ def unregister(context: Context, request: UnregisterBrokerRequest) -> Decision[U
 def _registration(
     context: Context, request: BrokerRegistrationRequest, cluster_id: str, now: float
 ) -> tuple[RegisterBrokerRecord, list[MetadataRecord]]:
-    """The registration, and what has to be cleaned up after the incarnation before."""
+    """The registration, and what has to be cleaned up after the incarnation before.
+
+    A broker that knows the epoch of that incarnation has shut it down cleanly: its logs are whole (KIP-966).
+    """
     if request.cluster_id != cluster_id:
         raise InconsistentClusterIdError(
             f"Expected cluster ID {cluster_id}, but got cluster ID {request.cluster_id}"
@@ -188,9 +199,11 @@ def _registration(
         )
     _check_features(context, request)
     cleanup: list[MetadataRecord] = []
-    if existing is not None and not amends:
-        context.sessions.end(existing.id)
-        cleanup.extend(elections.departure(context, existing.id))
+    if not amends:
+        context.sessions.end(request.broker_id)
+        clean = existing is not None and existing.epoch == request.previous_broker_epoch
+        unclean_shutdown = context.keeps_elr and not clean
+        cleanup.extend(elections.departure(context, request.broker_id, unclean_shutdown=unclean_shutdown))
     record = RegisterBrokerRecord(
         broker_id=request.broker_id,
         # As in KRaft the epoch is the offset of this record, so a later incarnation always has a higher one.
@@ -265,10 +278,10 @@ def _transition(context: Context, broker: BrokerImage, next_: _Next) -> list[Met
     return [leaves, *elections.departure(context, broker.id)]
 
 
-def _fencing(context: Context, *brokers: BrokerImage) -> list[MetadataRecord]:
+def _fencing(context: Context, broker: BrokerImage) -> list[MetadataRecord]:
     return [
-        *elections.departure(context, *(broker.id for broker in brokers)),
-        *(BrokerChangeRecord(broker.id, broker.epoch, fenced=True) for broker in brokers),
+        *elections.departure(context, broker.id),
+        BrokerChangeRecord(broker.id, broker.epoch, fenced=True),
     ]
 
 

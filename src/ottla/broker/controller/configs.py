@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from ottla.broker import configs
 from ottla.broker.configs import BrokerConfigs, TopicConfigs
 from ottla.broker.configs.names import node_id_of
-from ottla.broker.controller.decision import Context, Decision
-from ottla.broker.metadata.records import ConfigRecord
+from ottla.broker.controller.decision import MIN_ISR, Context, Decision
+from ottla.broker.metadata.records import ClearElrRecord, ConfigRecord, MetadataRecord
 from ottla.errors import (
     BrokerError,
     BrokerIdNotRegisteredError,
@@ -58,14 +59,18 @@ class ControllerRules:
         return configs.describe_created(overrides, self._with(defaults))
 
     def alter(
-        self, resource: AlterConfigsRequest.AlterConfigsResource, current: Mapping[str, str]
+        self, resource: AlterConfigsRequest.AlterConfigsResource, current: Mapping[str, str], *, elr: bool
     ) -> Mapping[str, str]:
-        return configs.alter(resource, current, self._broker, elr=True)
+        return configs.alter(resource, current, self._broker, elr=elr)
 
     def incremental_alter(
-        self, resource: IncrementalAlterConfigsRequest.AlterConfigsResource, current: Mapping[str, str]
+        self,
+        resource: IncrementalAlterConfigsRequest.AlterConfigsResource,
+        current: Mapping[str, str],
+        *,
+        elr: bool,
     ) -> Mapping[str, str]:
-        return configs.incremental_alter(resource, current, self._broker, elr=True)
+        return configs.incremental_alter(resource, current, self._broker, elr=elr)
 
     def _with(self, defaults: Mapping[str, str]) -> BrokerConfigs:
         return self._broker.with_dynamic({}, defaults)
@@ -73,7 +78,8 @@ class ControllerRules:
 
 def alter_configs(context: Context, request: AlterConfigsRequest) -> Decision[AlterConfigsResponse]:
     """Replaces all overrides of each resource."""
-    records, outcomes = _alter(context, request.resources, context.configs.alter)
+    rule = partial(context.configs.alter, elr=context.keeps_elr)
+    records, outcomes = _alter(context, request.resources, rule)
     response = AlterConfigsResponse()
     for resource, error in outcomes:
         result = AlterConfigsResponse.AlterConfigsResourceResponse(
@@ -89,7 +95,8 @@ def incremental_alter_configs(
     context: Context, request: IncrementalAlterConfigsRequest
 ) -> Decision[IncrementalAlterConfigsResponse]:
     """Changes some overrides of each resource (KIP-339)."""
-    records, outcomes = _alter(context, request.resources, context.configs.incremental_alter)
+    rule = partial(context.configs.incremental_alter, elr=context.keeps_elr)
+    records, outcomes = _alter(context, request.resources, rule)
     response = IncrementalAlterConfigsResponse()
     for resource, error in outcomes:
         result = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
@@ -105,7 +112,7 @@ def _alter(
     context: Context,
     resources: Sequence[ResourceT],
     rule: Callable[[ResourceT, Mapping[str, str]], Mapping[str, str]],
-) -> tuple[list[ConfigRecord], list[tuple[ResourceT, BrokerError | None]]]:
+) -> tuple[list[MetadataRecord], list[tuple[ResourceT, BrokerError | None]]]:
     times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     records: list[ConfigRecord] = []
     outcomes: list[tuple[ResourceT, BrokerError | None]] = []
@@ -125,7 +132,16 @@ def _alter(
         else:
             records += _differences(key, current, changed)
             outcomes.append((resource, None))
-    return records, outcomes
+    return [*records, *_forget_elr(context, records)], outcomes
+
+
+def _forget_elr(context: Context, changes: Sequence[ConfigRecord]) -> Iterator[ClearElrRecord]:
+    """Eligible leader replicas are those of one min.insync.replicas, and go when it changes (KIP-966)."""
+    for change in changes if context.keeps_elr else ():
+        if change.name == MIN_ISR:
+            yield ClearElrRecord(
+                change.resource_name if change.resource_type == ConfigResourceType.TOPIC else ""
+            )
 
 
 def _check_exists(context: Context, resource_type: int, name: str) -> None:

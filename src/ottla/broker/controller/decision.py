@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
+from ottla.broker.metadata.features import ELIGIBLE_LEADER_REPLICAS
 from ottla.broker.metadata.image import MetadataImage
 from ottla.broker.metadata.records import MetadataRecord
 from ottla.errors import RequestTimedOutError, StaleBrokerEpochError
@@ -24,6 +25,8 @@ CONTROLLER_ID: Final = 3000
 
 MAX_RECORDS: Final = 10_000
 """What one request may add to the metadata log."""
+
+MIN_ISR: Final = "min.insync.replicas"
 
 ResponseT = TypeVar("ResponseT", covariant=True)
 
@@ -63,14 +66,21 @@ class ConfigRules(Protocol):
         """Every config of a new topic, by name."""
 
     def alter(
-        self, resource: AlterConfigsRequest.AlterConfigsResource, current: Mapping[str, str]
+        self, resource: AlterConfigsRequest.AlterConfigsResource, current: Mapping[str, str], *, elr: bool
     ) -> Mapping[str, str]:
-        """The overrides after replacing them all, or the BrokerError of a refusal."""
+        """The overrides after replacing them all, or the BrokerError of a refusal.
+
+        `elr` says that the cluster keeps eligible leader replicas, which bind min.insync.replicas.
+        """
 
     def incremental_alter(
-        self, resource: IncrementalAlterConfigsRequest.AlterConfigsResource, current: Mapping[str, str]
+        self,
+        resource: IncrementalAlterConfigsRequest.AlterConfigsResource,
+        current: Mapping[str, str],
+        *,
+        elr: bool,
     ) -> Mapping[str, str]:
-        """The overrides after changing some, or the BrokerError of a refusal."""
+        """The overrides after changing some, or the BrokerError of a refusal; `elr` as for `alter`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +105,11 @@ class Context:
     def topic_config(self, topic: str, name: str) -> Any:
         overrides = self.image.config_overrides(ConfigResourceType.TOPIC, topic)
         return self.configs.topic_value(name, overrides, self.config_defaults)
+
+    @property
+    def keeps_elr(self) -> bool:
+        """Whether eligible leader replicas are on (KIP-966)."""
+        return self.image.features.get(ELIGIBLE_LEADER_REPLICAS.name, 0) > 0
 
     @property
     def config_defaults(self) -> Mapping[str, str]:

@@ -1,20 +1,24 @@
 """Elections: how one partition changes, which partitions change when brokers come and go, and elections on request.
 
 Every change of a partition goes through `change`, as every one of KRaft's goes through its partition change
-builder, so that the rules about leaders and epochs hold for all of them. Eligible leader replicas (KIP-966) are
-not kept: a partition whose last in-sync replica is gone has no leader until that replica is back.
+builder, so that the rules about leaders and epochs hold for all of them.
 
-Invariant: after a change the leader is an acceptable member of the ISR, or there is none; the ISR is never empty.
+Eligible leader replicas (ELR, KIP-966) have left an ISR that is smaller than min.insync.replicas. No record is
+committed to such an ISR, so they have all that is, and lead without a loss when the ISR is empty. Where they are off,
+the last member of an ISR stays in it without leading.
+
+Invariant: after a change the leader is an acceptable member of the ISR, or there is none. ISR and ELR have no replica
+in common, none that is not the partition's, and there is an ELR only next to an ISR that is too small.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, TypeAlias
 
-from ottla.broker.controller.decision import Context, Decision, check_time
+from ottla.broker.controller.decision import MIN_ISR, Context, Decision, check_time
 from ottla.broker.metadata.image import PartitionImage, TopicImage
 from ottla.broker.metadata.records import NO_LEADER, PartitionChangeRecord
 from ottla.errors import (
@@ -39,7 +43,7 @@ Acceptable: TypeAlias = Callable[[int], bool]
 class Election(Enum):
     """Whom to prefer, when a partition changes."""
 
-    ONLINE = "the current leader, or else the first in-sync replica"
+    ONLINE = "the current leader, or else the first replica that lacks nothing, or else the last known leader"
     PREFERRED = "the first replica, then as ONLINE"
     UNCLEAN = "as ONLINE, or else any replica, at the price of records"
 
@@ -53,6 +57,8 @@ class PartitionTarget:
     adding: Replicas
     removing: Replicas
     recovering: bool
+    unclean_shutdown: Replicas = ()
+    """Replicas whose logs may have lost their ends, so that they are not eligible any more."""
 
     @classmethod
     def of(
@@ -64,6 +70,7 @@ class PartitionTarget:
         adding: Iterable[int] | None = None,
         removing: Iterable[int] | None = None,
         recovering: bool | None = None,
+        unclean_shutdown: Iterable[int] = (),
     ) -> PartitionTarget:
         """The partition as it is, but for what is named."""
         return cls(
@@ -72,6 +79,7 @@ class PartitionTarget:
             adding=partition.adding if adding is None else tuple(adding),
             removing=partition.removing if removing is None else tuple(removing),
             recovering=partition.recovering if recovering is None else recovering,
+            unclean_shutdown=tuple(unclean_shutdown),
         )
 
 
@@ -82,11 +90,27 @@ def change(
     target: PartitionTarget,
     acceptable: Acceptable,
     election: Election = Election.ONLINE,
+    *,
+    min_isr: int | None = None,
 ) -> PartitionChangeRecord | None:
-    """The record that brings a partition to its target; None if it is there already."""
+    """The record that brings a partition to its target; None if it is there already.
+
+    With `min_isr`, its min.insync.replicas, the partition keeps eligible leader replicas.
+    """
     target = _complete_reassignment(target)
-    leader, unclean = _elect(partition.leader, target, acceptable, election)
-    isr = (leader,) if unclean else target.isr or partition.isr
+    isr = target.isr
+    elr = () if min_isr is None else _eligible(partition, target, min_isr)
+    last_known = partition.last_known_elr
+    spare = last_known if min_isr is not None and not isr and not elr else ()
+    leader, unclean = _elect(partition.leader, target, isr or elr, spare, acceptable, election)
+    if unclean:
+        isr, elr = (leader,), ()
+    elif leader in elr:
+        isr, elr = (leader,), tuple(replica for replica in elr if replica != leader)
+    elif not isr and min_isr is None:
+        isr = partition.isr
+    if min_isr is not None:
+        last_known = _last_known(partition, leader)
     recovering = target.recovering or unclean
     removed = [replica for replica in partition.replicas if replica not in target.replicas]
     made = PartitionChangeRecord(
@@ -99,6 +123,8 @@ def change(
         adding=_if_changed(target.adding, partition.adding),
         removing=_if_changed(target.removing, partition.removing),
         recovering=None if recovering == partition.recovering else recovering,
+        elr=_if_changed(elr, partition.elr),
+        last_known_elr=_if_changed(last_known, partition.last_known_elr),
     )
     return None if made == PartitionChangeRecord(topic_id, index) else made
 
@@ -111,24 +137,55 @@ def _complete_reassignment(target: PartitionTarget) -> PartitionTarget:
     isr = tuple(replica for replica in target.isr if replica not in target.removing)
     if not isr or any(replica not in isr for replica in replicas):
         return target
-    return PartitionTarget(replicas, isr, (), (), target.recovering)
+    return replace(target, replicas=replicas, isr=isr, adding=(), removing=())
+
+
+def _eligible(partition: PartitionImage, target: PartitionTarget, min_isr: int) -> Replicas:
+    """The ELR: who has left the ISR since it became too small, but for those whose logs cannot be trusted.
+
+    Counted against the partition's own replicas, as its leader counts. Kafka's controller takes those of partition 0,
+    and keeps replicas in the ELR that a reassignment has removed from the partition.
+    """
+    if len(target.isr) >= min(min_isr, len(target.replicas)):
+        return ()
+    candidates = {*partition.elr, *partition.isr} & set(target.replicas)
+    return tuple(sorted(candidates - {*target.isr, *target.unclean_shutdown}))
 
 
 def _elect(
-    current: int, target: PartitionTarget, acceptable: Acceptable, election: Election
+    current: int,
+    target: PartitionTarget,
+    clean: Replicas,
+    last_known: Replicas,
+    acceptable: Acceptable,
+    election: Election,
 ) -> tuple[int, bool]:
-    """The leader, and whether it was elected at the price of records."""
+    """The leader, and whether it was elected at the price of records.
+
+    `clean` lack no record. The `last_known` leader may lack some, but fewer than any other: it needs no permission.
+    """
     candidates = [current, *target.replicas]
     if election is Election.PREFERRED:
         candidates.insert(0, target.replicas[0])
     for replica in candidates:
-        if replica in target.isr and acceptable(replica):
+        if replica in clean and acceptable(replica):
             return replica, False
+    if len(last_known) == 1 and last_known[0] in target.replicas and acceptable(last_known[0]):
+        return last_known[0], True
     if election is Election.UNCLEAN:
         for replica in target.replicas:
             if acceptable(replica):
                 return replica, True
     return NO_LEADER, False
+
+
+def _last_known(partition: PartitionImage, leader: int) -> Replicas:
+    """The leader that a partition has lost, remembered until it has one again."""
+    if leader != NO_LEADER:
+        return ()
+    if partition.has_leader and not partition.last_known_elr:
+        return (partition.leader,)
+    return partition.last_known_elr
 
 
 def _if_changed(new: Replicas, old: Replicas) -> Replicas | None:
@@ -152,27 +209,33 @@ def propose(
         acceptable = context.image.is_active
     if election_type is None:
         election_type = Election.UNCLEAN if allows_unclean(context, topic.name) else Election.ONLINE
-    return change(topic.id, index, topic.partitions[index], target, acceptable, election_type)
+    min_isr = int(context.topic_config(topic.name, MIN_ISR)) if context.keeps_elr else None
+    partition = topic.partitions[index]
+    return change(topic.id, index, partition, target, acceptable, election_type, min_isr=min_isr)
 
 
 def allows_unclean(context: Context, topic: str) -> bool:
     return bool(context.topic_config(topic, "unclean.leader.election.enable"))
 
 
-def departure(context: Context, *broker_ids: int) -> Iterator[PartitionChangeRecord]:
-    """What happens when brokers stop leading: they leave every ISR, and others take over.
+def departure(
+    context: Context, broker_id: int, *, unclean_shutdown: bool = False
+) -> Iterator[PartitionChangeRecord]:
+    """What happens when a broker stops leading: it leaves every ISR, and others take over.
 
-    Where no one else is in sync the last of `broker_ids` that was stays in the ISR, since its log is the newest.
+    After an unclean shutdown, where its logs may have lost their ends, it leaves every ELR as well.
     """
 
     def acceptable(replica: int) -> bool:
-        return replica not in broker_ids and context.image.is_active(replica)
+        return replica != broker_id and context.image.is_active(replica)
 
     for topic, index, partition in context.image.all_partitions():
-        gone = [broker_id for broker_id in broker_ids if broker_id in partition.isr]
-        if gone:
-            staying = [replica for replica in partition.isr if replica not in gone]
-            target = PartitionTarget.of(partition, isr=staying or gone[-1:])
+        if broker_id in partition.isr or (unclean_shutdown and broker_id in partition.elr):
+            target = PartitionTarget.of(
+                partition,
+                isr=[replica for replica in partition.isr if replica != broker_id],
+                unclean_shutdown=[broker_id] if unclean_shutdown else [],
+            )
             made = propose(context, topic, index, target, acceptable=acceptable)
             if made is not None:
                 yield made

@@ -1,16 +1,21 @@
-"""The levels at which the whole cluster runs its features (KIP-584): all of an update happens, or none."""
+"""The levels at which the whole cluster runs its features (KIP-584): all of an update happens, or none.
+
+Eligible leader replicas need one min.insync.replicas for all brokers: with the feature it becomes the cluster's
+(KIP-966).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ottla.broker.configs.names import hash_order
-from ottla.broker.controller.decision import CONTROLLER_ID, Context, Decision
-from ottla.broker.metadata.features import METADATA_VERSION
-from ottla.broker.metadata.records import FeatureLevelRecord
+from ottla.broker.controller.decision import CONTROLLER_ID, MIN_ISR, Context, Decision
+from ottla.broker.metadata.features import ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
+from ottla.broker.metadata.records import ConfigRecord, FeatureLevelRecord, MetadataRecord
 from ottla.errors import BrokerError, InvalidUpdateVersionError
 from ottla.wire.messages import UpdateFeaturesRequest, UpdateFeaturesResponse
+from ottla.wire.resources import ConfigResourceType
 
 _UPGRADE: Final = 1
 _SAFE_DOWNGRADE: Final = 2
@@ -25,13 +30,15 @@ def update_features(
     supported: Mapping[str, tuple[int, int]],
 ) -> Decision[UpdateFeaturesResponse]:
     response = UpdateFeaturesResponse(error_message=None)
-    records = []
+    records: list[MetadataRecord] = []
     try:
         updates = {update.feature: update for update in request.feature_updates}
         for name in hash_order(updates):
             update = updates[name]
             _check(context, update, version, supported)
             records.append(FeatureLevelRecord(update.feature, update.max_version_level))
+            if name == ELIGIBLE_LEADER_REPLICAS.name and update.max_version_level:
+                records[:0] = one_min_isr(context)
     except BrokerError as error:
         response.error_code = error.code
         response.error_message = (
@@ -44,6 +51,15 @@ def update_features(
             for update in request.feature_updates
         ]
     return Decision([] if request.validate_only else records, response)
+
+
+def one_min_isr(context: Context) -> Iterator[ConfigRecord]:
+    """Makes min.insync.replicas a config of the whole cluster, that no broker has for itself."""
+    if MIN_ISR not in context.config_defaults:
+        yield ConfigRecord(ConfigResourceType.BROKER, "", MIN_ISR, str(context.configs.value(MIN_ISR)))
+    for (resource_type, name), overrides in context.image.configs.items():
+        if resource_type == ConfigResourceType.BROKER and name and MIN_ISR in overrides:
+            yield ConfigRecord(resource_type, name, MIN_ISR, None)
 
 
 def _check(

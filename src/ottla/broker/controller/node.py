@@ -246,7 +246,7 @@ class ControllerNode:
     # What time does
 
     def _watch_sessions(self) -> None:
-        """Fences the brokers whose sessions are over."""
+        """Fences a broker whose session is over, and looks again at once where there may be another."""
         if self.now() - self._due > _ASLEEP:
             # A controller that was asleep itself, or whose clock a test has moved, cannot know which
             # brokers were silent: those that live get the time for a heartbeat.
@@ -254,7 +254,7 @@ class ControllerNode:
             return
         records = self.state.expire(self.now())
         if records:
-            _log.info("the controller fences brokers without a heartbeat: %s", records)
+            _log.info("the controller fences a broker without a heartbeat: %s", records)
             self.commit(records)
         expiry = self.state.next_expiry
         self._look_again(_AT_LEAST if expiry is None else min(_AT_LEAST, max(0.0, expiry - self.now())))

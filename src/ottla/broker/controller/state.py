@@ -25,7 +25,7 @@ from ottla.broker.controller.brokers import BrokerSessions
 from ottla.broker.controller.decision import ConfigRules, Context, Decision
 from ottla.broker.controller.placement import Random
 from ottla.broker.metadata.image import Delta, MetadataImage
-from ottla.broker.metadata.records import ConfigRecord, FeatureLevelRecord, MetadataRecord
+from ottla.broker.metadata.records import FeatureLevelRecord, MetadataRecord
 from ottla.wire.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -56,7 +56,6 @@ from ottla.wire.messages import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from ottla.wire.resources import ConfigResourceType
 
 
 class ControllerState:
@@ -92,11 +91,8 @@ class ControllerState:
 
         That is said once for all brokers, as since Kafka 4.1, where none may differ from the others (KIP-966).
         """
-        features = [
-            FeatureLevelRecord(name, highest) for name, (_, highest) in self.supported_features.items()
-        ]
-        smallest = str(self._context.configs.value("min.insync.replicas"))
-        return [*features, ConfigRecord(ConfigResourceType.BROKER, "", "min.insync.replicas", smallest)]
+        levels = [FeatureLevelRecord(name, highest) for name, (_, highest) in self.supported_features.items()]
+        return [*levels, *features.one_min_isr(self._context)]
 
     # Brokers
 
@@ -114,8 +110,8 @@ class ControllerState:
         return brokers.unregister(self._context, request)
 
     def expire(self, now: float) -> Sequence[MetadataRecord]:
-        """Fences the brokers that have not been heard of for a session timeout."""
-        return brokers.fence(self._context, self._sessions.stale(now))
+        """Fences one broker that has not been heard of for a session timeout; the next call finds the next."""
+        return brokers.fence_one_stale(self._context, now)
 
     @property
     def next_expiry(self) -> float | None:
@@ -124,7 +120,7 @@ class ControllerState:
 
     def fence_broker(self, broker_id: int) -> Sequence[MetadataRecord]:
         """Fences a broker that is known to be gone, without waiting for its session to end."""
-        return brokers.fence(self._context, [broker_id])
+        return brokers.fence(self._context, broker_id)
 
     def has_read(self, broker_id: int, metadata_offset: int) -> None:
         """A broker has fetched the metadata log up to and with this offset; heartbeats say so only later."""

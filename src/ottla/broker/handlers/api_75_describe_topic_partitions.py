@@ -121,7 +121,8 @@ def _partition(image: MetadataImage, index: int, partition: PartitionImage) -> P
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
-        eligible_leader_replicas=[],
-        last_known_elr=[],
+        # Where there are none Kafka sends an empty list, though the protocol has null for that.
+        eligible_leader_replicas=list(partition.elr),
+        last_known_elr=list(partition.last_known_elr),
         offline_replicas=offline_replicas(image, partition),
     )
