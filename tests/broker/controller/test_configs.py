@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from ottla.broker.metadata.records import ConfigRecord
+from ottla.broker.controller.decision import MIN_ISR
+from ottla.broker.metadata.records import ClearElrRecord, ConfigRecord, MetadataRecord
 from ottla.errors import UnknownServerError
 from ottla.wire.messages import AlterConfigsRequest, IncrementalAlterConfigsRequest
 from tests.broker.controller.support import Controller
@@ -152,3 +153,32 @@ def test_an_operation_that_does_not_exist_fails_the_whole_request(controller: Co
     ]
     with pytest.raises(UnknownServerError):
         controller.state.incremental_alter_configs(IncrementalAlterConfigsRequest(resources=resources))
+
+
+@pytest.mark.parametrize("change", [alter, increment])
+@pytest.mark.parametrize(
+    ("key", "configs", "elr", "forgotten"),
+    [
+        ((TOPIC, "t"), {MIN_ISR: "3"}, True, [ClearElrRecord("t")]),
+        ((BROKER, ""), {MIN_ISR: "3"}, True, [ClearElrRecord("")]),
+        ((TOPIC, "t"), {"c": "3"}, True, []),
+        ((TOPIC, "t"), {MIN_ISR: "3"}, False, []),
+    ],
+)
+def test_who_is_eligible_is_forgotten_with_the_size_of_the_isr_that_they_were_counted_against(
+    change: object,
+    key: tuple[int, str],
+    configs: dict[str, str],
+    elr: bool,
+    forgotten: list[MetadataRecord],
+) -> None:
+    assert callable(change)
+    controller = Controller([1], elr=elr)
+    controller.create("t")
+    before = len(controller.log)
+    assert change(controller, key, configs=configs) == [(0, None)]
+    ((name, value),) = configs.items()
+    assert controller.log[before:] == [ConfigRecord(*key, name, value), *forgotten]
+    before = len(controller.log)
+    assert change(controller, key, configs=configs) == [(0, None)]
+    assert controller.log[before:] == []

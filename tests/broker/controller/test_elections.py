@@ -1,3 +1,5 @@
+import pytest
+
 from ottla.broker.controller.elections import Acceptable, Election, PartitionTarget, change
 from ottla.broker.metadata.image import PartitionImage
 from ottla.broker.metadata.records import NO_LEADER, PartitionChangeRecord
@@ -96,3 +98,64 @@ def test_a_replica_that_leaves_raises_the_leader_epoch_of_the_same_leader() -> N
 def test_a_new_order_of_replicas_is_no_reason_for_a_new_epoch() -> None:
     after = changed(PARTITION, PartitionTarget.of(PARTITION, replicas=[3, 2, 1]), alive(1, 2, 3))
     assert after == PartitionImage((3, 2, 1), (1, 2, 3), leader=1, leader_epoch=4, partition_epoch=10)
+
+
+@pytest.mark.parametrize(
+    ("elr", "old_isr", "isr", "min_isr", "unclean_shutdown", "expected"),
+    [
+        ((), (1, 2, 3), (1, 2), 2, (), ()),
+        ((), (1, 2), (1,), 2, (), (2,)),
+        ((), (1, 2, 3), (1,), 2, (), (2, 3)),
+        ((3,), (1, 2), (1,), 2, (), (2, 3)),
+        ((2, 3), (1,), (1, 2), 3, (), (3,)),
+        ((2, 3), (1,), (1, 2), 2, (), ()),
+        ((2, 3), (1,), (1,), 2, (2,), (3,)),
+        ((), (1, 2), (1,), 9, (), (2,)),
+        ((2, 3), (1,), (1, 2, 3), 9, (), ()),
+    ],
+)
+def test_who_leaves_an_isr_that_is_too_small_is_eligible(
+    elr: tuple[int, ...],
+    old_isr: tuple[int, ...],
+    isr: tuple[int, ...],
+    min_isr: int,
+    unclean_shutdown: tuple[int, ...],
+    expected: tuple[int, ...],
+) -> None:
+    partition = PartitionImage((1, 2, 3), old_isr, 1, 0, 0, elr=elr)
+    target = PartitionTarget.of(partition, isr=isr, unclean_shutdown=unclean_shutdown)
+    made = change(TOPIC, 0, partition, target, alive(1, 2, 3), min_isr=min_isr)
+    after = partition if made is None else partition.merge(made)
+    assert (after.isr, after.elr, after.leader_epoch) == (isr, expected, 0)
+
+
+@pytest.mark.parametrize(
+    ("isr", "elr", "last_known", "live", "election", "expected"),
+    [
+        ((), (2, 3), (1,), (2, 3), Election.ONLINE, (2, (2,), (3,), (), False)),
+        ((), (2, 3), (1,), (1,), Election.UNCLEAN, (1, (1,), (), (), True)),
+        ((), (2, 3), (1,), (1,), Election.ONLINE, (NO_LEADER, (), (2, 3), (1,), False)),
+        ((), (1, 3), (1,), (1, 3), Election.PREFERRED, (1, (1,), (3,), (), False)),
+        ((), (), (2,), (1, 2), Election.ONLINE, (2, (2,), (), (), True)),
+        ((), (), (2,), (1, 2), Election.PREFERRED, (2, (2,), (), (), True)),
+        ((), (), (2,), (1, 2), Election.UNCLEAN, (2, (2,), (), (), True)),
+        ((), (), (2,), (1, 3), Election.ONLINE, (NO_LEADER, (), (), (2,), False)),
+        ((), (), (2,), (1, 3), Election.UNCLEAN, (1, (1,), (), (), True)),
+        ((), (), (2, 3), (1, 2), Election.ONLINE, (NO_LEADER, (), (), (2, 3), False)),
+        ((), (), (9,), (1, 9), Election.ONLINE, (NO_LEADER, (), (), (9,), False)),
+        ((2,), (3,), (2,), (3,), Election.ONLINE, (NO_LEADER, (2,), (3,), (2,), False)),
+    ],
+)
+def test_a_leader_comes_from_the_isr_or_else_the_eligible_or_else_is_the_last_that_was_known(
+    isr: tuple[int, ...],
+    elr: tuple[int, ...],
+    last_known: tuple[int, ...],
+    live: tuple[int, ...],
+    election: Election,
+    expected: tuple[object, ...],
+) -> None:
+    partition = PartitionImage((1, 2, 3), isr, NO_LEADER, 4, 9, elr=elr, last_known_elr=last_known)
+    made = change(TOPIC, 0, partition, PartitionTarget.of(partition), alive(*live), election, min_isr=3)
+    after = partition if made is None else partition.merge(made)
+    assert (after.leader, after.isr, after.elr, after.last_known_elr, after.recovering) == expected
+    assert after.leader_epoch == 4 + (after.leader != NO_LEADER)

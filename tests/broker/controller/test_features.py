@@ -2,9 +2,11 @@
 
 import pytest
 
-from ottla.broker.metadata.records import FeatureLevelRecord
+from ottla.broker.controller.decision import MIN_ISR
+from ottla.broker.metadata.records import ConfigRecord, FeatureLevelRecord
 from ottla.wire.messages import BrokerRegistrationRequest, UpdateFeaturesRequest, UpdateFeaturesResponse
-from tests.broker.controller.support import Controller
+from ottla.wire.resources import ConfigResourceType
+from tests.broker.controller.support import ELR, Controller
 
 INVALID_UPDATE_VERSION = 95
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
@@ -149,3 +151,20 @@ def test_every_broker_has_to_support_the_level(controller: Controller) -> None:
     answer = update(controller, ("group.version", 1, UPGRADE))
     assert answer.error_message is not None
     assert answer.error_message.endswith("Broker 4 does not support this feature.")
+
+
+def test_eligible_leader_replicas_come_with_one_size_of_the_isr_for_all_brokers() -> None:
+    controller = Controller(elr=False, min_insync_replicas=2)
+    controller.state.supported_features[ELR] = (0, 1)
+    controller.commit([ConfigRecord(ConfigResourceType.BROKER, "1", MIN_ISR, "3")])
+    before = len(controller.log)
+    assert update(controller, (ELR, 1, UPGRADE)).error_code == 0
+    assert controller.log[before:] == [
+        ConfigRecord(ConfigResourceType.BROKER, "", MIN_ISR, "2"),
+        ConfigRecord(ConfigResourceType.BROKER, "1", MIN_ISR, None),
+        FeatureLevelRecord(ELR, 1),
+    ]
+    before = len(controller.log)
+    assert update(controller, (ELR, 0, SAFE_DOWNGRADE)).error_code == 0
+    assert update(controller, (ELR, 1, UPGRADE)).error_code == 0
+    assert controller.log[before:] == [FeatureLevelRecord(ELR, 0), FeatureLevelRecord(ELR, 1)]
