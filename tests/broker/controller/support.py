@@ -171,16 +171,24 @@ class Controller:
     # Leaders
 
     def report_isr(
-        self, topic: str, isr: Sequence[int], index: int = 0
+        self,
+        topic: str,
+        isr: Sequence[int],
+        index: int = 0,
+        *,
+        broker_epochs: Mapping[int, int] | None = None,
+        partition_epoch: int | None = None,
     ) -> AlterPartitionResponse.PartitionData:
-        """The leader of a partition says who is in sync with it."""
+        """The leader of a partition says who is in sync with it; it knows all epochs but those that are given."""
         partition = self.partition(topic, index)
+        epochs = {broker.id: broker.epoch for broker in self.state.image.brokers.values()}
+        epochs.update(broker_epochs or {})
         data = AlterPartitionRequest.PartitionData(
             partition_index=index,
             leader_epoch=partition.leader_epoch,
-            partition_epoch=partition.partition_epoch,
+            partition_epoch=partition.partition_epoch if partition_epoch is None else partition_epoch,
             new_isr_with_epochs=[
-                AlterPartitionRequest.BrokerState(broker_id=replica, broker_epoch=self.epoch(replica))
+                AlterPartitionRequest.BrokerState(broker_id=replica, broker_epoch=epochs.get(replica, -1))
                 for replica in isr
             ],
         )

@@ -16,7 +16,6 @@ from ottla.broker.metadata.image import PartitionImage
 from ottla.broker.metadata.records import NO_LEADER
 from ottla.wire.messages import (
     AlterPartitionReassignmentsRequest,
-    AlterPartitionRequest,
     ElectLeadersRequest,
     UnregisterBrokerRequest,
 )
@@ -310,42 +309,22 @@ def test_a_move_adds_replicas_first_and_drops_them_last() -> None:
     assert controller.partition("t").replicas == (4, 2, 3)
 
 
-def expand_to(controller: Controller, replica: int, broker_epoch: int, partition_epoch: int) -> int:
-    """The leader, 1, counts in a replica that it has heard of in this epoch; the code of the response."""
-    members = {other: controller.epoch(other) for other in controller.partition("t").isr} | {
-        replica: broker_epoch
-    }
-    data = AlterPartitionRequest.PartitionData(
-        partition_index=0,
-        leader_epoch=0,
-        partition_epoch=partition_epoch,
-        new_isr_with_epochs=[
-            AlterPartitionRequest.BrokerState(broker_id=member, broker_epoch=epoch)
-            for member, epoch in members.items()
-        ],
-    )
-    topic = AlterPartitionRequest.TopicData(topic_id=controller.topic_id("t"), partitions=[data])
-    request = AlterPartitionRequest(broker_id=1, broker_epoch=controller.epoch(1), topics=[topic])
-    response = controller.carry_out(controller.state.alter_partition(request, 3))
-    return response.topics[0].partitions[0].error_code
-
-
 def test_a_replica_is_counted_in_only_in_its_latest_incarnation() -> None:
     controller = cluster()
     before = controller.epoch(2)
     kill(2)(controller)
     start(2)(controller)
     known = controller.partition("t")
-    assert expand_to(controller, 2, before, known.partition_epoch) == INELIGIBLE_REPLICA
+    assert controller.report_isr("t", [1, 3, 2], broker_epochs={2: before}).error_code == INELIGIBLE_REPLICA
     assert controller.partition("t") == known
-    assert expand_to(controller, 2, controller.epoch(2), known.partition_epoch) == NONE
+    assert controller.report_isr("t", [1, 3, 2]).error_code == NONE
     assert controller.partition("t").isr == (1, 3, 2)
 
 
 def test_a_report_that_crosses_a_fencing_is_too_late() -> None:
     controller = cluster()
     kill(3)(controller)
-    assert expand_to(controller, 2, controller.epoch(2), 0) == INVALID_UPDATE_VERSION
+    assert controller.report_isr("t", [1], partition_epoch=0).error_code == INVALID_UPDATE_VERSION
     assert controller.partition("t").isr == (1, 2)
 
 

@@ -26,6 +26,10 @@ from ottla.wire.messages import (
 from ottla.wire.resources import ConfigResourceType
 from tests.broker.controller.support import SESSION, UNCLEAN, Controller
 
+INVALID_UPDATE_VERSION = 95
+INELIGIBLE_REPLICA = 107
+NEW_LEADER_ELECTED = 108
+
 BROKERS = st.integers(1, 4)
 TOPICS = st.sampled_from(["a", "b"])
 INDEXES = st.integers(0, 3)
@@ -33,88 +37,34 @@ SELDOM = st.sampled_from([False, False, False, True])
 REPLICAS = st.lists(BROKERS, min_size=1, max_size=4, unique=True)
 
 
-class AnyEvents(RuleBasedStateMachine):
-    """Brokers come, go and fall silent while people create, move and delete."""
+class Invariants(RuleBasedStateMachine):
+    """A controller, and what holds whatever happens to it."""
 
-    @initialize(seed=st.integers(0, 1000), elr=SELDOM.map(operator.not_))
-    def start(self, seed: int, elr: bool) -> None:
-        self.controller = Controller([1, 2, 3], seed=seed, elr=elr)
+    def begin(self, controller: Controller, elr: bool) -> None:
+        self.controller = controller
         self.elr = elr
         self.replayed = MetadataImage()
         self.forgot = False
         self.epochs: dict[tuple[Uuid, int], tuple[int, int]] = {}
         self.leaders: dict[tuple[Uuid, int, int], int] = {}
 
-    @rule(broker_id=BROKERS, clean=st.booleans())
-    def register(self, broker_id: int, clean: bool) -> None:
+    def expire_all(self) -> None:
+        while made := self.controller.state.expire(self.controller.now):
+            self.controller.commit(made)
+
+    def register_anew(self, broker_id: int, clean: bool) -> None:
+        """A new incarnation, if it may be. It is in sync with nothing, and if not clean, not even eligible."""
         known = self.controller.state.image.brokers.get(broker_id)
         previous = known.epoch if clean and known is not None else -1
         answer = self.controller.register(
             broker_id, rack=f"rack{broker_id % 2}", previous_broker_epoch=previous
         )
-        if not answer.error_code:
-            self.check_new_incarnation(broker_id, clean=previous != -1)
-
-    @rule(broker_id=BROKERS, behind=st.integers(0, 3), fence=SELDOM, shut_down=SELDOM)
-    def heartbeat(self, broker_id: int, behind: int, fence: bool, shut_down: bool) -> None:
-        offset = self.controller.state.image.offset - behind
-        self.controller.heartbeat(
-            broker_id, current_metadata_offset=offset, want_fence=fence, want_shut_down=shut_down
-        )
-
-    @rule()
-    def everyone_is_well(self) -> None:
-        for broker_id in list(self.controller.state.image.brokers):
-            self.controller.heartbeat(broker_id)
-
-    @rule(seconds=st.floats(0, SESSION))
-    def time_passes(self, seconds: float) -> None:
-        self.controller.now += seconds
-        self.expire_all()
-
-    def expire_all(self) -> None:
-        while made := self.controller.state.expire(self.controller.now):
-            self.controller.commit(made)
-
-    @rule(broker_id=BROKERS)
-    def kill(self, broker_id: int) -> None:
-        self.controller.fence(broker_id)
-
-    @rule(broker_id=BROKERS, clean=st.booleans())
-    def restart(self, broker_id: int, clean: bool) -> None:
-        self.controller.fence(broker_id)
-        self.register(broker_id, clean)
-        self.controller.heartbeat(broker_id)
-
-    def check_new_incarnation(self, broker_id: int, clean: bool) -> None:
-        """It is in sync with nothing yet, and after an unclean shutdown not even eligible."""
-        for _, _, partition in self.controller.state.image.all_partitions():
+        for _, _, partition in self.controller.state.image.all_partitions() if not answer.error_code else ():
             assert self.elr is False or broker_id not in partition.isr
-            assert clean or broker_id not in partition.elr
+            assert previous != -1 or broker_id not in partition.elr
             assert partition.leader != broker_id
 
-    @rule(broker_id=BROKERS)
-    def unregister(self, broker_id: int) -> None:
-        request = UnregisterBrokerRequest(broker_id=broker_id)
-        self.controller.carry_out(self.controller.state.unregister_broker(request))
-
-    @rule(
-        topic=TOPICS,
-        partitions=st.integers(1, 3),
-        factor=st.integers(1, 4),
-        unclean=SELDOM,
-        min_isr=st.integers(1, 4),
-    )
-    def create(self, topic: str, partitions: int, factor: int, unclean: bool, min_isr: int) -> None:
-        self.controller.create(
-            topic,
-            partitions=partitions,
-            replication_factor=factor,
-            configs={UNCLEAN: str(unclean).lower(), MIN_ISR: str(min_isr)},
-        )
-
-    @rule(topic=TOPICS, min_isr=st.integers(1, 4))
-    def change_min_isr(self, topic: str, min_isr: int) -> None:
+    def change_min_isr_of(self, topic: str, min_isr: int) -> None:
         config = IncrementalAlterConfigsRequest.AlterableConfig(name=MIN_ISR, value=str(min_isr))
         resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
             resource_type=ConfigResourceType.TOPIC, resource_name=topic, configs=[config]
@@ -124,36 +74,28 @@ class AnyEvents(RuleBasedStateMachine):
         # Whoever was eligible is forgotten, so a partition without a leader may be without one for good.
         self.forgot = True
 
-    @rule(topic=TOPICS, count=st.integers(1, 5))
-    def grow(self, topic: str, count: int) -> None:
-        wanted = CreatePartitionsRequest.CreatePartitionsTopic(name=topic, count=count, assignments=None)
-        request = CreatePartitionsRequest(timeout_ms=5_000, topics=[wanted])
-        self.controller.carry_out(self.controller.state.create_partitions(request))
-
-    @rule(topic=TOPICS)
-    def delete(self, topic: str) -> None:
-        request = DeleteTopicsRequest(
-            timeout_ms=5_000, topics=[DeleteTopicsRequest.DeleteTopicState(name=topic)]
-        )
-        self.controller.carry_out(self.controller.state.delete_topics(request, 6))
-
-    @rule(topic=TOPICS, index=INDEXES, broker_id=BROKERS)
-    def move_leader(self, topic: str, index: int, broker_id: int) -> None:
-        try:
-            made = self.controller.state.move_leader(topic, index, broker_id)
-        except BrokerError:
-            return
-        self.controller.commit(made)
-        assert self.controller.partition(topic, index).leader == broker_id
-
-    @rule(topic=TOPICS, index=INDEXES, replicas=st.none() | REPLICAS)
-    def reassign(self, topic: str, index: int, replicas: list[int] | None) -> None:
+    def reassign_to(self, topic: str, index: int, replicas: list[int] | None) -> None:
         partition = AlterPartitionReassignmentsRequest.ReassignablePartition(
             partition_index=index, replicas=replicas
         )
         moved = AlterPartitionReassignmentsRequest.ReassignableTopic(name=topic, partitions=[partition])
         request = AlterPartitionReassignmentsRequest(topics=[moved])
         self.controller.carry_out(self.controller.state.alter_partition_reassignments(request))
+
+    @rule(broker_id=BROKERS)
+    def kill(self, broker_id: int) -> None:
+        self.controller.fence(broker_id)
+
+    @rule(broker_id=BROKERS, clean=st.booleans())
+    def restart(self, broker_id: int, clean: bool) -> None:
+        self.controller.fence(broker_id)
+        self.register_anew(broker_id, clean)
+        self.controller.heartbeat(broker_id)
+
+    @rule(broker_id=BROKERS)
+    def unregister(self, broker_id: int) -> None:
+        request = UnregisterBrokerRequest(broker_id=broker_id)
+        self.controller.carry_out(self.controller.state.unregister_broker(request))
 
     @rule(election_type=st.integers(0, 1))
     def elect(self, election_type: int) -> None:
@@ -164,24 +106,6 @@ class AnyEvents(RuleBasedStateMachine):
     def look_after_leaders(self) -> None:
         self.controller.commit(self.controller.state.balance_leaders())
         self.controller.commit(self.controller.state.elect_unclean_leaders())
-
-    @rule(topic=TOPICS, index=INDEXES, isr=REPLICAS)
-    def report_in_sync(self, topic: str, index: int, isr: list[int]) -> None:
-        image = self.controller.state.image
-        partition = image.partition(topic, index)
-        if partition is None or not partition.has_leader:
-            return
-        data = AlterPartitionRequest.PartitionData(
-            partition_index=index,
-            leader_epoch=partition.leader_epoch,
-            partition_epoch=partition.partition_epoch,
-            new_isr=isr,
-        )
-        known = AlterPartitionRequest.TopicData(topic_id=image.topics[topic].id, partitions=[data])
-        request = AlterPartitionRequest(
-            broker_id=partition.leader, broker_epoch=self.controller.epoch(partition.leader), topics=[known]
-        )
-        self.controller.carry_out(self.controller.state.alter_partition(request, 2))
 
     @invariant()
     def partitions_make_sense(self) -> None:
@@ -239,8 +163,172 @@ class AnyEvents(RuleBasedStateMachine):
             assert partition.leader != NO_LEADER or self.forgot
 
 
+class AnyEvents(Invariants):
+    """Brokers come, go and fall silent while people create, move and delete."""
+
+    @initialize(seed=st.integers(0, 1000), elr=SELDOM.map(operator.not_))
+    def start(self, seed: int, elr: bool) -> None:
+        self.begin(Controller([1, 2, 3], seed=seed, elr=elr), elr)
+
+    @rule(broker_id=BROKERS, clean=st.booleans())
+    def register(self, broker_id: int, clean: bool) -> None:
+        self.register_anew(broker_id, clean)
+
+    @rule(broker_id=BROKERS, behind=st.integers(0, 3), fence=SELDOM, shut_down=SELDOM)
+    def heartbeat(self, broker_id: int, behind: int, fence: bool, shut_down: bool) -> None:
+        offset = self.controller.state.image.offset - behind
+        self.controller.heartbeat(
+            broker_id, current_metadata_offset=offset, want_fence=fence, want_shut_down=shut_down
+        )
+
+    @rule()
+    def everyone_is_well(self) -> None:
+        for broker_id in list(self.controller.state.image.brokers):
+            self.controller.heartbeat(broker_id)
+
+    @rule(seconds=st.floats(0, SESSION))
+    def time_passes(self, seconds: float) -> None:
+        self.controller.now += seconds
+        self.expire_all()
+
+    @rule(
+        topic=TOPICS,
+        partitions=st.integers(1, 3),
+        factor=st.integers(1, 4),
+        unclean=SELDOM,
+        min_isr=st.integers(1, 4),
+    )
+    def create(self, topic: str, partitions: int, factor: int, unclean: bool, min_isr: int) -> None:
+        self.controller.create(
+            topic,
+            partitions=partitions,
+            replication_factor=factor,
+            configs={UNCLEAN: str(unclean).lower(), MIN_ISR: str(min_isr)},
+        )
+
+    @rule(topic=TOPICS, min_isr=st.integers(1, 4))
+    def change_min_isr(self, topic: str, min_isr: int) -> None:
+        self.change_min_isr_of(topic, min_isr)
+
+    @rule(topic=TOPICS, count=st.integers(1, 5))
+    def grow(self, topic: str, count: int) -> None:
+        wanted = CreatePartitionsRequest.CreatePartitionsTopic(name=topic, count=count, assignments=None)
+        request = CreatePartitionsRequest(timeout_ms=5_000, topics=[wanted])
+        self.controller.carry_out(self.controller.state.create_partitions(request))
+
+    @rule(topic=TOPICS)
+    def delete(self, topic: str) -> None:
+        request = DeleteTopicsRequest(
+            timeout_ms=5_000, topics=[DeleteTopicsRequest.DeleteTopicState(name=topic)]
+        )
+        self.controller.carry_out(self.controller.state.delete_topics(request, 6))
+
+    @rule(topic=TOPICS, index=INDEXES, broker_id=BROKERS)
+    def move_leader(self, topic: str, index: int, broker_id: int) -> None:
+        try:
+            made = self.controller.state.move_leader(topic, index, broker_id)
+        except BrokerError:
+            return
+        self.controller.commit(made)
+        assert self.controller.partition(topic, index).leader == broker_id
+
+    @rule(topic=TOPICS, index=INDEXES, replicas=st.none() | REPLICAS)
+    def reassign(self, topic: str, index: int, replicas: list[int] | None) -> None:
+        self.reassign_to(topic, index, replicas)
+
+    @rule(topic=TOPICS, index=INDEXES, isr=REPLICAS)
+    def report_in_sync(self, topic: str, index: int, isr: list[int]) -> None:
+        image = self.controller.state.image
+        partition = image.partition(topic, index)
+        if partition is None or not partition.has_leader:
+            return
+        data = AlterPartitionRequest.PartitionData(
+            partition_index=index,
+            leader_epoch=partition.leader_epoch,
+            partition_epoch=partition.partition_epoch,
+            new_isr=isr,
+        )
+        known = AlterPartitionRequest.TopicData(topic_id=image.topics[topic].id, partitions=[data])
+        request = AlterPartitionRequest(
+            broker_id=partition.leader, broker_epoch=self.controller.epoch(partition.leader), topics=[known]
+        )
+        self.controller.carry_out(self.controller.state.alter_partition(request, 2))
+
+
+class OnePartition(Invariants):
+    """Brokers come and go under one partition, whose leader counts its followers in and out."""
+
+    @initialize(
+        factor=st.integers(1, 4), min_isr=st.integers(1, 4), unclean=SELDOM, elr=SELDOM.map(operator.not_)
+    )
+    def start(self, factor: int, min_isr: int, unclean: bool, elr: bool) -> None:
+        self.begin(Controller([1, 2, 3, 4], elr=elr), elr)
+        configs = {UNCLEAN: str(unclean).lower(), MIN_ISR: str(min_isr)}
+        self.controller.create("t", [range(1, factor + 1)], configs=configs)
+        self.before = self.controller.partition("t")
+        self.may_join: set[int] = set()
+
+    @rule(broker_id=BROKERS)
+    def wake(self, broker_id: int) -> None:
+        self.controller.heartbeat(broker_id)
+
+    @rule(broker_id=BROKERS)
+    def stop(self, broker_id: int) -> None:
+        self.controller.heartbeat(broker_id, want_shut_down=True)
+
+    @rule(min_isr=st.integers(1, 4))
+    def change_min_isr(self, min_isr: int) -> None:
+        self.change_min_isr_of("t", min_isr)
+
+    @rule(replicas=REPLICAS)
+    def reassign(self, replicas: list[int]) -> None:
+        self.reassign_to("t", 0, replicas)
+
+    @rule()
+    def cancel(self) -> None:
+        # Where no one of before is in sync, Kafka takes the first of them for it.
+        first = [each for each in self.before.replicas if each not in self.before.adding][:1]
+        self.may_join = set(first)
+        self.reassign_to("t", 0, None)
+
+    @rule(others=st.sets(BROKERS), stale=st.none() | BROKERS, is_late=SELDOM)
+    def report(self, others: set[int], stale: int | None, is_late: bool) -> None:
+        """The leader reports an ISR, in which it may know another incarnation of one replica, or too late."""
+        image, partition = self.controller.state.image, self.controller.partition("t")
+        if not partition.has_leader or (is_late and not partition.partition_epoch):
+            return
+        isr = [partition.leader, *sorted(others & set(partition.replicas) - {partition.leader})]
+        answer = self.controller.report_isr(
+            "t",
+            isr,
+            broker_epochs={} if stale is None else {stale: 2**40},
+            partition_epoch=partition.partition_epoch - is_late,
+        )
+        eligible = stale not in isr and all(map(image.is_active, isr))
+        if is_late or not eligible:
+            assert answer.error_code == (INVALID_UPDATE_VERSION if is_late else INELIGIBLE_REPLICA)
+            assert self.controller.partition("t") == partition
+            return
+        self.may_join = set(isr)
+        after = self.controller.partition("t")
+        moved = partition.is_reassigning and after.leader != partition.leader
+        assert answer.error_code == (NEW_LEADER_ELECTED if moved else 0)
+        assert set(after.isr) == set(isr) & set(after.replicas)
+        assert not after.recovering
+
+    @invariant()
+    def replicas_join_the_isr_by_a_report_or_to_lead(self) -> None:
+        before, after = self.before, self.controller.partition("t")
+        joined = set(after.isr) - set(before.isr) - self.may_join
+        assert joined <= {after.leader}
+        assert not joined or after.leader in before.elr or after.recovering, "a loss that no one hears of"
+        self.before, self.may_join = after, set()
+
+
 TestAnyEvents = AnyEvents.TestCase
 TestAnyEvents.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+TestOnePartition = OnePartition.TestCase
+TestOnePartition.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
 
 
 def test_a_log_replays_into_a_new_controller() -> None:
