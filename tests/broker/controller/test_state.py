@@ -291,6 +291,11 @@ class OnePartition(Invariants):
         self.may_join = set(first)
         self.reassign_to("t", 0, None)
 
+    @rule()
+    def catch_up(self) -> None:
+        active = filter(self.controller.state.image.is_active, self.before.replicas)
+        self.report(set(active), stale=None, is_late=False)
+
     @rule(others=st.sets(BROKERS), stale=st.none() | BROKERS, is_late=SELDOM)
     def report(self, others: set[int], stale: int | None, is_late: bool) -> None:
         """The leader reports an ISR, in which it may know another incarnation of one replica, or too late."""

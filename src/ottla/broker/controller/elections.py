@@ -143,10 +143,10 @@ def _complete_reassignment(target: PartitionTarget) -> PartitionTarget:
 def _eligible(partition: PartitionImage, target: PartitionTarget, min_isr: int) -> Replicas:
     """The ELR: who has left the ISR since it became too small, but for those whose logs cannot be trusted.
 
-    Counted against the partition's own replicas, as its leader counts. Kafka's controller takes those of partition 0,
-    and keeps replicas in the ELR that a reassignment has removed from the partition.
+    An ISR of all replicas leaves none, be it smaller than min.insync.replicas. Kafka lowers that to the number of
+    replicas of partition 0 instead, and lets replicas stay eligible that are not the partition's any more.
     """
-    if len(target.isr) >= min(min_isr, len(target.replicas)):
+    if len(target.isr) >= min_isr:
         return ()
     candidates = {*partition.elr, *partition.isr} & set(target.replicas)
     return tuple(sorted(candidates - {*target.isr, *target.unclean_shutdown}))
