@@ -87,7 +87,10 @@ def test_a_start_returns_when_the_broker_is_registered_unfenced_and_knows_it() -
         assert registered == link.controller.state.image.brokers[1]
         assert (registered.fenced, registered.host, registered.port) == (False, "node-1", 9092)
         assert registered.rack == "a"
-        assert registered.features == (SupportedFeature("metadata.version", 7, 30),)
+        assert registered.features == (
+            SupportedFeature("metadata.version", 7, 30),
+            SupportedFeature("eligible.leader.replicas.version", 0, 1),
+        )
 
     run(body)
 

@@ -22,6 +22,7 @@ from ottla.broker.configs.node import NodeConfigs
 from ottla.broker.coordinator.producer_ids import ProducerIdBlock
 from ottla.broker.handlers import BROKER_APIS
 from ottla.broker.handlers.context import NodeContext
+from ottla.broker.log.checkpoints import take_clean_shutdown, write_clean_shutdown
 from ottla.broker.log.fs import FileSystem
 from ottla.broker.metadata.controller_channel import BrokerIdentity, ControllerChannel, Listener
 from ottla.broker.metadata.image import Delta, MetadataImage
@@ -83,13 +84,14 @@ class Node:
         self.configs = NodeConfigs(options.config or {}, options.id, self.image)
         self.link = ControllerChannel(
             controller,
-            BrokerIdentity(self.id, cluster_id, self.rack),
+            BrokerIdentity(self.id, cluster_id, self.rack, take_clean_shutdown(fs)),
             runtime,
             self.image,
             self.configs,
             on_change=self._apply,
             fail=self.fail,
         )
+        self._fs = fs
         self._interconnect = interconnect
         self.replicas = ReplicaManager(
             self.id,
@@ -195,6 +197,11 @@ class Node:
         await self.peers.close()
         await self.background.close()
         await self.replicas.close(clean=clean)
+        if clean:
+            try:
+                write_clean_shutdown(self._fs, self.link.broker_epoch)
+            except OSError as error:
+                _log.warning("node %s will not be known to have stopped cleanly: %s", self.id, error)
         _log.info("node %s has stopped", self.id)
 
     def pause(self) -> None:

@@ -1,13 +1,18 @@
-"""Small files that are written whole, or not at all: where a log begins, how far the logs of a node are committed."""
+"""Small files that are written whole, or not at all.
+
+They say where a log begins, how far the logs of a node are committed, and whether a node has stopped cleanly.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Final
 
 from ottla.broker.log.fs import FileSystem
 
 _VERSION: Final = "0"
+_CLEAN_SHUTDOWN: Final = "checkpoints/.kafka_cleanshutdown"
 _HIGH_WATERMARKS: Final = "checkpoints/replication-offset-checkpoint"
 
 
@@ -53,6 +58,20 @@ def read_high_watermarks(fs: FileSystem) -> dict[str, int]:
 def write_high_watermarks(fs: FileSystem, offsets: Mapping[str, int]) -> None:
     lines = [_VERSION, str(len(offsets)), *(f"{directory} {offset}" for directory, offset in offsets.items())]
     replace_file(fs, _HIGH_WATERMARKS, "".join(f"{line}\n" for line in lines).encode())
+
+
+def take_clean_shutdown(fs: FileSystem) -> int:
+    """The epoch of a broker that has closed its logs cleanly, -1 else; what says so is gone with that."""
+    content = read_file(fs, _CLEAN_SHUTDOWN)
+    if content is None:
+        return -1
+    fs.remove(_CLEAN_SHUTDOWN)
+    epoch: int = json.loads(content)["brokerEpoch"]
+    return epoch
+
+
+def write_clean_shutdown(fs: FileSystem, broker_epoch: int) -> None:
+    replace_file(fs, _CLEAN_SHUTDOWN, json.dumps({"version": 0, "brokerEpoch": broker_epoch}).encode())
 
 
 def _log_start_path(directory: str) -> str:

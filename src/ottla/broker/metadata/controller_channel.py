@@ -77,6 +77,8 @@ class BrokerIdentity:
     id: int
     cluster_id: str
     rack: str | None = None
+    previous_epoch: int = -1
+    """That of the incarnation before, if it stopped cleanly: its logs have all that it ever acknowledged."""
 
 
 class SessionConfigs(Protocol):
@@ -306,7 +308,7 @@ class ControllerChannel:
             ],
             rack=self._broker.rack,
             log_dirs=[self._incarnation],
-            previous_broker_epoch=-1,
+            previous_broker_epoch=self._broker.previous_epoch,
         )
         response = await self._request("heartbeat", request, 4, BrokerRegistrationResponse)
         raise_for_code(response.error_code)
