@@ -25,8 +25,16 @@ from tests.interop.spark import connector
 from tests.spark.deployment.processes import environment, standalone
 
 _PARTITIONS: Final = 64
-_CLUSTER: Final = 2
-"""Workers of the standalone cluster, each with one core."""
+_WORKERS: Final = 2
+"""Of the standalone cluster: each runs an executor with one core for every session."""
+_GIGABYTES: Final = 2
+"""Of an executor: as much for a core as `bench.spark_jobs` gives to two."""
+_EXECUTORS: Final = {
+    # Without a limit the first session takes every core, and the second waits until it ends.
+    "spark.cores.max": str(_WORKERS),
+    "spark.executor.cores": "1",
+    "spark.executor.memory": f"{_GIGABYTES}g",
+}
 _BYTES_A_ROW: Final = 150
 """Of a value of 100 bytes in the log, with what surrounds it, generously."""
 
@@ -82,40 +90,38 @@ def large_topic(topics: Topics, bootstrap: str, rows: int) -> Iterator[Job]:
 
 
 def read_locally(result: Result, bench: Bench, job: Job, repeats: int) -> None:
-    label = f"spark: reading {job.rows:,} rows"
-    memory = _Memory(result, "large")
-    jobs = named("large", sides(job, jvm.READS))
+    _read(result, bench, job, repeats, "large", f"spark: reading {job.rows:,} rows")
+
+
+def read_on_cluster(result: Result, topics: Topics, job: Job, repeats: int, python: Path) -> None:
+    """The same with executors in processes of their own. The sessions stay open, so that each executor is warm."""
+    label = f"spark: reading {job.rows:,} rows on a standalone cluster"
+    progress(f"{label}: starting it, and two sessions")
+    with (
+        tempfile.TemporaryDirectory(prefix="ottla-bench-") as folder,
+        standalone(
+            Path(folder), workers=_WORKERS, cores=2, gigabytes=2 * _GIGABYTES, env=_executors_environment()
+        ) as master,
+        session(master, connector.ensure(), python, _EXECUTORS) as by_jvm,
+        session(master, settings=_EXECUTORS) as own,
+    ):
+        bench = Bench(master, job.bootstrap, topics, {"kafka": by_jvm, "ottla": own})
+        _read(result, bench, job, repeats, "cluster", label)
+
+
+def _executors_environment() -> dict[str, str]:
+    """With bytecode, as the drivers have it (`bench.spark_jobs.session`): executors inherit it from the workers."""
+    return {name: value for name, value in environment().items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+def _read(result: Result, bench: Bench, job: Job, repeats: int, what: str, label: str) -> None:
+    memory = _Memory(result, what)
+    jobs = named(what, sides(job, jvm.READS))
     progress(f"{label}: counting rows")
     for each in jobs.values():
         bench.check(each)
     cases = {name: memory.watched(each, bench.speed(each)) for name, each in jobs.items()}
-    add_speeds(result, interleaved(cases, repeats, label), "large")
-
-
-def read_on_cluster(result: Result, topics: Topics, job: Job, repeats: int, python: Path) -> None:
-    """The same, each time in a new session: as long as one is open, all cores of the cluster are its own."""
-    label = f"spark: reading {job.rows:,} rows on a standalone cluster"
-    memory = _Memory(result, "cluster")
-    progress(f"{label}: starting it")
-    with (
-        tempfile.TemporaryDirectory(prefix="ottla-bench-") as folder,
-        standalone(Path(folder), workers=_CLUSTER, env=environment()) as master,
-    ):
-
-        def speed(job: Job) -> Callable[[], float]:
-            peer = job.connector == "kafka"
-
-            def measure() -> float:
-                with session(master, connector.ensure() if peer else [], python if peer else None) as own:
-                    bench = Bench(master, job.bootstrap, topics, {job.connector: own})
-                    bench.check(job)
-                    return bench.speed(job)()
-
-            return measure
-
-        jobs = named("cluster", sides(job, jvm.READS))
-        cases = {name: memory.watched(each, speed(each)) for name, each in jobs.items()}
-        add_speeds(result, interleaved(cases, repeats, label), "cluster")
+    add_speeds(result, interleaved(cases, repeats, label), what)
 
 
 class _Memory:

@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import sys
+from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
@@ -32,6 +33,9 @@ def main() -> None:
     parser.add_argument("--master", required=True)
     parser.add_argument("--jars", help="of the JVM connector, separated by commas")
     parser.add_argument("--python", help="of Spark's workers, which then find nothing else on their path")
+    parser.add_argument(
+        "--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark"
+    )
     options = parser.parse_args()
     # Spark and its JVM may write to standard output, which is for the results.
     results = os.fdopen(os.dup(1), "w")
@@ -39,7 +43,7 @@ def main() -> None:
     if options.python:
         # Spark's JVM, which starts the workers, gets the environment of this process.
         os.environ |= {"PYSPARK_PYTHON": options.python, "PYTHONPATH": os.getcwd()}
-    spark = _session(options.master, options.jars)
+    spark = _session(options.master, options.jars, dict(given.split("=", 1) for given in options.conf))
     spark.dataSource.register(InMemory)
     for line in sys.stdin:
         measured = work.run(spark, Job(**json.loads(line)))
@@ -47,9 +51,9 @@ def main() -> None:
     spark.stop()
 
 
-def _session(master: str, jars: str | None) -> SparkSession:
+def _session(master: str, jars: str | None, settings: Mapping[str, str]) -> SparkSession:
     builder = SparkSession.builder.master(master).appName("bench")
-    for name, value in _SETTINGS.items():
+    for name, value in {**_SETTINGS, **settings}.items():
         builder = builder.config(name, value)
     if jars:
         builder = builder.config("spark.jars", jars)

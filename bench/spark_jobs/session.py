@@ -9,7 +9,7 @@ import sys
 import sysconfig
 import tempfile
 import venv
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -55,8 +55,13 @@ class Session:
 
 
 @contextmanager
-def session(master: str, jars: Iterable[Path] = (), python: Path | None = None) -> Iterator[Session]:
-    """Spark on `master`, with the given jars beside its own. It is still starting when this returns.
+def session(
+    master: str,
+    jars: Iterable[Path] = (),
+    python: Path | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[Session]:
+    """Spark on `master`, with jars beside its own, and settings. It is still starting when this returns.
 
     Its workers are run by this Python, or by `python` (see `python_without_ottla`).
     """
@@ -65,6 +70,7 @@ def session(master: str, jars: Iterable[Path] = (), python: Path | None = None) 
         command += ["--jars", paths]
     if python is not None:
         command += ["--python", str(python)]
+    command += [f"--conf={name}={value}" for name, value in (settings or {}).items()]
     # Else Spark's workers are whatever python3 is on the PATH.
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     # As where it is installed: without bytecode each new worker would compile what it imports.

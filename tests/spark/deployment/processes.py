@@ -73,13 +73,18 @@ def run_jobs(
 
 
 @contextmanager
-def standalone(folder: Path, *, workers: int, env: Mapping[str, str]) -> Iterator[str]:
-    """A master and its workers, in processes of their own; the address of the master."""
+def standalone(
+    folder: Path, *, workers: int, cores: int = 1, gigabytes: int = 1, env: Mapping[str, str]
+) -> Iterator[str]:
+    """A master and its workers, in processes of their own; the address of the master.
+
+    Cores and gigabytes are what each worker gives to executors.
+    """
     loopback = ["--host", "127.0.0.1", "--webui-port", "0"]
     with ExitStack() as services:
         master = services.enter_context(_service(_MASTER, [*loopback, "--port", "0"], env))
         url = master.wait_for(r"Starting Spark master at (spark://\S+)")
-        capacity = ["--cores", "1", "--memory", "1g"]
+        capacity = ["--cores", str(cores), "--memory", f"{gigabytes}g"]
         logs = [
             services.enter_context(
                 _service(
