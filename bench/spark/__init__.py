@@ -23,7 +23,7 @@ from bench.harness import Result, progress
 from bench.spark import at_size, loads, streams
 from bench.spark.at_size import Size
 from bench.spark.loads import Load
-from bench.spark.sessions import Bench, opened
+from bench.spark.sessions import Bench, Sessions, opened
 from bench.spark_jobs.session import python_without_ottla
 from bench.spark_jobs.topics import Topics
 from tests.interop.apache import ApacheKafka
@@ -36,13 +36,16 @@ _OTHERS: Final[tuple[_Kind, ...]] = ((100, "lz4"), (1_000, "none"), (1_000, "lz4
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is read and written, so that one repeat takes seconds on two cores."""
+    """How much is read and written, so that one repeat takes seconds on two cores.
+
+    With one repeat, which is there to see that everything runs, it is as little as there can be.
+    """
 
     load: Load
     spread: int
     partitions: dict[str, int]
     batches: int
-    new_sessions: int
+    sessions: Sessions
     size: Size
 
 
@@ -51,7 +54,7 @@ _WHOLE: Final = Scale(
     spread=1_000_000,
     partitions={"read64": 64, "read200": 200},
     batches=10,
-    new_sessions=3,
+    sessions="own",
     size=Size(sum=10_000_000, read=50_000_000),
 )
 _QUICK: Final = Scale(
@@ -59,8 +62,9 @@ _QUICK: Final = Scale(
     spread=4_000,
     # As it comes, the JVM connector waits for half a second in each.
     partitions={"read64": 2, "read200": 4},
-    batches=3,
-    new_sessions=1,
+    batches=2,
+    # To start one takes longer than all that it is to do.
+    sessions="shared",
     size=Size(sum=64_000, read=64_000),
 )
 
@@ -68,7 +72,6 @@ _QUICK: Final = Scale(
 def run(repeats: int, full: bool = False) -> Result:
     result = Result("spark")
     scale = _WHOLE if repeats > 1 else _QUICK
-    few = min(repeats, 3)
     if full:
         scale.size.check_space()
     progress("spark: starting Apache Kafka")
@@ -76,28 +79,42 @@ def run(repeats: int, full: bool = False) -> Result:
         bootstrap = stack.enter_context(ApacheKafka(nodes=1)).bootstrap
         topics = Topics(stack.enter_context(ottla.Client(bootstrap)))
         python = stack.enter_context(python_without_ottla())
-        with opened("local[1]", bootstrap, topics, python) as bench:
-            loads.measure(result, bench, scale.load, repeats)
-            streams.steady(result, bench, scale.batches, min(repeats, 5))
-            if full:
-                for partitions in _MORE_PARTITIONS:
-                    name = f"read{partitions}"
-                    loads.spread(result, bench, name, scale.spread, partitions, few, "_local1")
-                _others(result, bench, scale.load, _OTHERS, few, "local1")
-        streams.first(result, bootstrap, topics, python, max(few, scale.new_sessions))
-        with opened("local[2]", bootstrap, topics, python) as bench:
-            for name, partitions in scale.partitions.items():
-                loads.spread(result, bench, name, scale.spread, partitions, min(repeats, 5))
-            if full:
-                _others(result, bench, scale.load, (_USUAL, *_OTHERS), few, "local2")
-                at_size.sums(result, bench, scale.size.sum, few)
+        with opened("local[1]", bootstrap, topics, python, scale.sessions) as bench:
+            _on_one_core(result, bench, scale, repeats, full)
+            if scale.sessions == "shared":  # on one core too
+                streams.first(result, bootstrap, topics, bench.measure, repeats)
+                _on_two_cores(result, bench, scale, repeats, full)
+        if scale.sessions == "own":
+            streams.first(result, bootstrap, topics, streams.in_new_session(python), min(repeats, 3))
+            with opened("local[2]", bootstrap, topics, python) as bench:
+                _on_two_cores(result, bench, scale, repeats, full)
         if full:
+            few = min(repeats, 3)
             with at_size.large_topic(topics, bootstrap, scale.size.read) as job:
                 with opened("local[2]", bootstrap, topics, python) as bench:
                     at_size.read_locally(result, bench, job, few)
                 at_size.read_on_cluster(result, topics, job, few, python)
     progress("spark: done")
     return result
+
+
+def _on_one_core(result: Result, bench: Bench, scale: Scale, repeats: int, full: bool) -> None:
+    few = min(repeats, 3)
+    loads.measure(result, bench, scale.load, repeats)
+    streams.steady(result, bench, scale.batches, min(repeats, 5))
+    if full:
+        for partitions in _MORE_PARTITIONS:
+            loads.spread(result, bench, f"read{partitions}", scale.spread, partitions, few, "_local1")
+        _others(result, bench, scale.load, _OTHERS, few, "local1")
+
+
+def _on_two_cores(result: Result, bench: Bench, scale: Scale, repeats: int, full: bool) -> None:
+    few = min(repeats, 3)
+    for name, partitions in scale.partitions.items():
+        loads.spread(result, bench, name, scale.spread, partitions, min(repeats, 5))
+    if full:
+        _others(result, bench, scale.load, (_USUAL, *_OTHERS), few, "local2")
+        at_size.sums(result, bench, scale.size.sum, few)
 
 
 def _others(

@@ -75,7 +75,8 @@ def sums(result: Result, bench: Bench, rows: int, repeats: int) -> None:
 
     jobs = named("sum", sides(Job("sum", "ottla", bench.bootstrap, topic, rows), jvm.READS))
     cases = {name: speed(job) for name, job in jobs.items()}
-    interleaved(cases, 1, f"{label}, warming up")
+    if repeats > 1:
+        interleaved(cases, 1, f"{label}, warming up")
     add_speeds(result, interleaved(cases, repeats, label), "sum")
     bench.topics.delete(topic)
 

@@ -53,7 +53,8 @@ def _samples(bench: Bench, load: Load, repeats: int, label: str) -> Samples:
         bench.check(job)
     cases = {name: bench.speed(job) for name, job in readers.items()}
     cases |= {name: bench.written(job) for name, job in writers.items()}
-    interleaved(cases, 1, f"{label}, warming up")
+    if repeats > 1:
+        interleaved(cases, 1, f"{label}, warming up")
     samples = interleaved(cases, repeats, label)
     for topic in (text, orders):
         bench.topics.delete(topic)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from bench.harness import Figure, Result, progress
 from bench.spark import jvm
@@ -17,6 +17,9 @@ from bench.spark_jobs.topics import Topics
 from tests.interop.spark import connector
 
 Samples: TypeAlias = Mapping[str, Sequence[float]]
+Sessions: TypeAlias = Literal["own", "shared"]
+"""Whether each contender, each number of cores and each first micro-batch has a session of its own, as it has to be
+for figures, or as few as possible are started, to see that everything runs."""
 
 LIMIT_TASKS: Final = (1, 2, 4)
 """By how many tasks the rows in memory are read and written; the fastest of them is the limit."""
@@ -64,14 +67,15 @@ class Bench:
 
 
 @contextmanager
-def opened(master: str, bootstrap: str, topics: Topics, python: Path) -> Iterator[Bench]:
+def opened(
+    master: str, bootstrap: str, topics: Topics, python: Path, sessions: Sessions = "own"
+) -> Iterator[Bench]:
     """`python` is that of the peers' workers."""
-    progress(f"spark: starting three sessions on {master}")
-    with (
-        session(master, connector.ensure(), python) as by_jvm,
-        session(master, python=python) as in_memory,
-        session(master) as own,
-    ):
+    progress(f"spark: starting sessions on {master}")
+    with ExitStack() as stack:
+        by_jvm = stack.enter_context(session(master, connector.ensure(), python))
+        in_memory = by_jvm if sessions == "shared" else stack.enter_context(session(master, python=python))
+        own = stack.enter_context(session(master))
         yield Bench(master, bootstrap, topics, {"kafka": by_jvm, "in_memory": in_memory, "ottla": own})
 
 

@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 from bench.harness import Figure, Result, interleaved
 from bench.spark import jvm
@@ -19,6 +20,8 @@ from bench.spark_jobs.job import ROWS_A_MICRO_BATCH, Job, Measured
 from bench.spark_jobs.session import session
 from bench.spark_jobs.topics import Topics
 from tests.interop.spark import connector
+
+Measure: TypeAlias = Callable[[Job], Measured]
 
 
 def steady(result: Result, bench: Bench, batches: int, repeats: int) -> None:
@@ -37,8 +40,9 @@ def steady(result: Result, bench: Bench, batches: int, repeats: int) -> None:
 
     jobs = _jobs(bench.bootstrap, batches)
     cases = {f"microbatch_{side}": measured(side, job) for side, job in jobs.items()}
-    interleaved(cases, 1, "spark: a small stream, warming up")
-    passed.clear()
+    if repeats > 1:
+        interleaved(cases, 1, "spark: a small stream, warming up")
+        passed.clear()
     samples = interleaved(cases, repeats, "spark: a small stream")
     for name, values in {**samples, **passed}.items():
         result.figures[name] = Figure("ms", tuple(values))
@@ -47,25 +51,21 @@ def steady(result: Result, bench: Bench, batches: int, repeats: int) -> None:
         result.ratios[f"microbatch_vs_{peer}_ms"] = ours - shortest(samples, f"microbatch_{peer}")
 
 
-def first(result: Result, bootstrap: str, topics: Topics, python: Path, repeats: int) -> None:
+def first(result: Result, bootstrap: str, topics: Topics, measure: Measure, repeats: int) -> None:
     """Milliseconds from `readStream` to the end of the first micro-batch; and what Spark says it took itself."""
     reported: dict[str, list[float]] = {}
 
     def measured(side: str, job: Job) -> Callable[[], float]:
-        jars = connector.ensure() if job.connector == "kafka" else []
-        peer_python = None if job.connector == "ottla" else python
-
-        def measure() -> float:
-            with session("local[1]", jars, peer_python) as fresh:
-                times = _through_topics(topics, job, fresh.measure)
+        def measure_first() -> float:
+            times = _through_topics(topics, job, measure)
             reported.setdefault(f"first_trigger_{side}", []).append(times.batches[0] * 1000)
             return times.wall * 1000
 
-        return measure
+        return measure_first
 
     jobs = _jobs(bootstrap, batches=1)
     cases = {f"first_batch_{side}": measured(side, job) for side, job in jobs.items()}
-    samples = interleaved(cases, repeats, "spark: first micro-batches, each in a new session")
+    samples = interleaved(cases, repeats, "spark: first micro-batches")
     for name, values in {**samples, **reported}.items():
         result.figures[name] = Figure("ms", tuple(values))
     ours = median(samples, "first_batch_ottla")
@@ -74,12 +74,23 @@ def first(result: Result, bootstrap: str, topics: Topics, python: Path, repeats:
         result.ratios[f"first_batch_vs_{peer}_ms"] = ours - shortest(samples, f"first_batch_{peer}")
 
 
+def in_new_session(python: Path) -> Measure:
+    """Opens a session for each job; `python` is that of the peers' workers."""
+
+    def measure(job: Job) -> Measured:
+        jars = connector.ensure() if job.connector == "kafka" else []
+        with session("local[1]", jars, None if job.connector == "ottla" else python) as fresh:
+            return fresh.measure(job)
+
+    return measure
+
+
 def _jobs(bootstrap: str, batches: int) -> dict[str, Job]:
     job = Job("stream", "ottla", bootstrap, "", batches=batches)
     return {"floor": replace(job, connector="in_memory"), **sides(job, jvm.STREAMS)}
 
 
-def _through_topics(topics: Topics, job: Job, measure: Callable[[Job], Measured]) -> Measured:
+def _through_topics(topics: Topics, job: Job, measure: Measure) -> Measured:
     """The stream from a topic of its own to another, where all rows must have arrived."""
     if job.connector == "in_memory":
         return measure(job)
