@@ -18,8 +18,13 @@ from bench.spark_jobs.memory import InMemory
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # The JVM connector keeps its consumers for a while: after many jobs with large fetches, 1g was not enough for it.
+    # The JVM connector keeps its consumers and what they have fetched for five minutes, of batch jobs in vain: after
+    # some reads of 200 partitions with large fetches, 4g were not enough for it. A stream needs them much sooner.
     "spark.driver.memory": "4g",
+    "spark.kafka.consumer.cache.timeout": "5s",
+    "spark.kafka.consumer.cache.evictorThreadRunInterval": "1s",
+    "spark.kafka.consumer.fetchedData.cache.timeout": "5s",
+    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "1s",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
