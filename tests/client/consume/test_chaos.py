@@ -58,7 +58,8 @@ class Writing:
         match random.randrange(8):
             case 0:
                 partition = random.choice(list(self.written))
-                others = [node for node in cluster.nodes if node != cluster.leader("orders", partition)]
+                leader, in_sync = cluster.leader("orders", partition), cluster.in_sync("orders", partition)
+                others = [node for node in cluster.nodes if node != leader and node in in_sync]
                 if others:
                     await cluster.move_leader("orders", partition, random.choice(others))
             case 1:

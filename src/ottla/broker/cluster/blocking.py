@@ -182,6 +182,10 @@ class Cluster:
     def leader(self, topic: str, partition: int = 0) -> int:
         return self.call(self._cluster.leader, topic, partition)
 
+    def in_sync(self, topic: str, partition: int = 0) -> list[int]:
+        """The nodes whose replicas are in sync."""
+        return self.call(self._cluster.in_sync, topic, partition)
+
     def move_leader(self, topic: str, partition: int, node_id: int) -> None:
         self.run(self._cluster.move_leader(topic, partition, node_id))
 

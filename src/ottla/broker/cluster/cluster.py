@@ -32,8 +32,10 @@ from ottla.broker.controller.node import ControllerNode
 from ottla.broker.controller.state import ControllerState
 from ottla.broker.log.fs import FileSystem, MemoryFileSystem
 from ottla.broker.metadata.features import SUPPORTED
+from ottla.broker.metadata.image import PartitionImage
 from ottla.broker.metadata.records import NO_LEADER
 from ottla.broker.replication.partition import Partition
+from ottla.broker.server.background import all_of
 from ottla.broker.server.faults import Faults
 from ottla.broker.server.telemetry import ClusterTelemetry
 from ottla.errors import BrokerError, raise_for_code
@@ -140,7 +142,7 @@ class AsyncCluster:
             await self._start_controller()
             for options in self._options.values():
                 self._make(options)
-            await _all([node.start() for node in self.nodes.values()])
+            await all_of([node.start() for node in self.nodes.values()])
             if self._topics:
                 await self.create_topics(self._topics)
         except BaseException:
@@ -157,7 +159,7 @@ class AsyncCluster:
         nodes = [*self.nodes.values(), *self._stopping.values(), *self._failed.values()]
         self.nodes = {}
         try:
-            await _all([node.stop(clean=False) for node in nodes])
+            await all_of([node.stop(clean=False) for node in nodes])
         finally:
             if self._controller is not None:
                 await self._controller.stop()
@@ -395,10 +397,17 @@ class AsyncCluster:
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """The id of the leader as the controller knows it, -1 while there is none."""
+        return self._known(topic, partition).leader
+
+    def in_sync(self, topic: str, partition: int = 0) -> list[int]:
+        """The nodes whose replicas are in sync, as the controller knows them."""
+        return list(self._known(topic, partition).isr)
+
+    def _known(self, topic: str, partition: int) -> PartitionImage:
         image = self.controller.state.image.partition(topic, partition)
         if image is None:
             raise ValueError(f"there is no partition {partition!r} of a topic {topic!r}")
-        return image.leader
+        return image
 
     async def move_leader(self, topic: str, partition: int, node_id: int) -> None:
         """Makes another replica the leader; returns when every node that is connected knows."""
@@ -588,11 +597,3 @@ class AsyncCluster:
 
 def _in_address(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-async def _all(steps: Sequence[object]) -> None:
-    """Takes every step to its end, then raises the first failure: nothing goes on in the background."""
-    results = await asyncio.gather(*steps, return_exceptions=True)  # type: ignore[call-overload]
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from ottla.errors import KafkaError
@@ -42,6 +42,14 @@ def timed(work: Callable[[], None], what: str, fail: Fail) -> Callable[[], None]
             fail(what, error)
 
     return call
+
+
+async def all_of(steps: Sequence[Awaitable[object]]) -> None:
+    """Takes every step to its end, then raises the first failure: nothing goes on in the background."""
+    results = await asyncio.gather(*steps, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
 
 
 def reason(what: str, error: Exception) -> str:
