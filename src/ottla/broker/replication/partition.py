@@ -53,10 +53,14 @@ class FetchTimes:
     A partition in which nothing happens is not looked at again with every fetch; its follower keeps up all the same.
     """
 
-    __slots__ = ("latest",)
+    __slots__ = ("before", "latest")
 
     def __init__(self, latest: float = NEVER_CAUGHT_UP) -> None:
         self.latest = latest
+        self.before = NEVER_CAUGHT_UP
+
+    def fetched(self, now: float) -> None:
+        self.before, self.latest = self.latest, now
 
 
 class Follower:
@@ -96,7 +100,10 @@ class Follower:
         if offset >= leader_end_offset:
             self._caught_up_at, self._times = max(self.caught_up_at, now), times
         else:
-            caught_up_at = self.caught_up_at
+            # Of its session, this fetch is the first that finds it behind.
+            caught_up_at = (
+                max(self._caught_up_at, times.before) if times is self._times else self.caught_up_at
+            )
             if offset >= self.leader_end_at_fetch:
                 # It has all that the leader had at its last fetch.
                 caught_up_at = max(caught_up_at, self.fetched_at)

@@ -113,7 +113,7 @@ class FetchContext:
     def times(self, now: float) -> FetchTimes:
         """When this fetch came: of a session for all of its partitions, those included of which it says nothing."""
         times = FetchTimes() if self.session is None else self.session.times
-        times.latest = now
+        times.fetched(now)
         return times
 
     def fails_over(
