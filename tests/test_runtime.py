@@ -228,6 +228,19 @@ def test_the_system_is_one_machine() -> None:
     assert runtime.at("anywhere") is runtime
 
 
+def test_messages_arrive_later_in_the_order_in_which_they_were_carried() -> None:
+    async def main() -> None:
+        arrived: list[tuple[str, int]] = []
+        path = SystemRuntime().path_to("anywhere")
+        for number in range(3):
+            path.carry("Fetch", lambda *args: arrived.append(args), "message", number)
+        assert arrived == []
+        await asyncio.sleep(0)
+        assert arrived == [("message", 0), ("message", 1), ("message", 2)]
+
+    asyncio.run(main())
+
+
 def test_long_work_runs_off_the_loop() -> None:
     async def main() -> None:
         assert await SystemRuntime().run(divmod, 17, 5) == (3, 2)

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 import pytest
 
 from ottla._native import memory
-from ottla._native.memory import Memory
+from ottla._native.memory import Memory, joined
 
 DEFAULT = 256 << 20
+DEFAULT_BLOCK = 1 << 16
 
 
 @pytest.fixture(autouse=True)
@@ -98,3 +99,36 @@ def test_threads_share_the_pool() -> None:
     for thread in threads:
         thread.join()
     assert memory.statistics()["in_use"] == in_use
+
+
+def test_two_views_that_touch_in_one_block_are_one_view() -> None:
+    block = Memory(100)
+    whole = memoryview(block)
+    whole[:6] = b"abcdef"
+    view = joined(whole[1:3].toreadonly(), whole[3:6].toreadonly())
+    assert view is not None
+    assert (bytes(view), view.readonly, view.obj is block) == (b"bcdef", True, True)
+    empty = joined(whole[2:2], whole[2:4])
+    assert empty is not None
+    assert bytes(empty) == b"cd"
+
+
+def test_views_that_do_not_touch_or_are_of_other_memory_are_not_joined() -> None:
+    whole, other = memoryview(Memory(100)), memoryview(Memory(100))
+    assert joined(whole[0:3], whole[4:6]) is None
+    assert joined(whole[3:6], whole[0:3]) is None
+    assert joined(whole[0:3], whole[2:6]) is None
+    assert joined(whole[0:3], other[3:6]) is None
+    plain = memoryview(b"abcdef")
+    assert joined(plain[:3], plain[3:]) is None
+
+
+def test_a_joined_view_keeps_its_block() -> None:
+    whole = memoryview(Memory(DEFAULT_BLOCK))
+    view = joined(whole[:10], whole[10:20])
+    del whole
+    gc.collect()
+    in_use = memory.statistics()["in_use"]
+    del view
+    gc.collect()
+    assert memory.statistics()["in_use"] < in_use

@@ -223,3 +223,51 @@ async def close(*channels: Channel) -> None:
     for channel in channels:
         channel.close()
         await channel.wait_closed()
+
+
+def test_messages_are_delayed_and_arrive_in_order_as_the_objects_that_they_are() -> None:
+    async def main(runtime: SimRuntime) -> None:
+        arrived: list[tuple[object, float]] = []
+        messages = [object() for _ in range(20)]
+        path = runtime.at("node-1").path_to("node-2")
+        begin = runtime.clock.monotonic()
+        for message in messages:
+            path.carry("Fetch", lambda it: arrived.append((it, runtime.clock.monotonic())), message)
+        assert not arrived
+        await runtime.clock.sleep(1)
+        assert [message for message, _ in arrived] == messages
+        assert all(at - begin >= runtime.network.conditions.min_latency for _, at in arrived)
+
+    run(main, seed=1)
+
+
+def test_messages_wait_behind_a_cut_and_arrive_in_order_when_it_is_healed() -> None:
+    async def main(runtime: SimRuntime) -> None:
+        arrived: list[str] = []
+        there = runtime.at("node-1").path_to("node-2")
+        back = runtime.at("node-2").path_to("node-1")
+        runtime.network.cut("node-1", "node-2", "one way")
+        for number in range(3):
+            there.carry("Fetch", arrived.append, f"there {number}")
+            back.carry("Fetch", arrived.append, f"back {number}")
+        await runtime.clock.sleep(10)
+        assert arrived == ["back 0", "back 1", "back 2"]
+        runtime.network.heal("node-1", "node-2")
+        await runtime.clock.sleep(1)
+        assert arrived[3:] == ["there 0", "there 1", "there 2"]
+
+    run(main, seed=1)
+
+
+def test_a_trace_has_the_names_of_messages_and_not_what_they_hold() -> None:
+    def digest(name: str, message: object) -> str:
+        async def main(runtime: SimRuntime) -> str:
+            runtime.at("node-1").path_to("node-2").carry(name, lambda _: None, message)
+            await runtime.clock.sleep(1)
+            (arrival,) = runtime.network.trace.latest
+            assert (arrival.sender.partition("/")[0], arrival.kind, arrival.size) == ("node-1", "message", 5)
+            return runtime.network.trace.digest()
+
+        return run(main, seed=1)
+
+    assert digest("Fetch", 1) == digest("Fetch", 2) != digest("hurry", 1)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from ottla.broker.log.checkpoints import (
     read_file,
+    read_high_watermarks,
     read_log_start_offset,
     replace_file,
+    write_high_watermarks,
     write_log_start_offset,
 )
 from ottla.broker.log.fs import MemoryFileSystem
@@ -34,3 +36,13 @@ def test_a_log_begins_at_zero_until_records_are_deleted() -> None:
     assert read_log_start_offset(fs, "orders-0") == 0
     write_log_start_offset(fs, "orders-0", 42)
     assert read_log_start_offset(fs, "orders-0") == 42
+
+
+def test_high_watermarks_are_read_as_they_were_last_written() -> None:
+    fs = MemoryFileSystem()
+    assert read_high_watermarks(fs) == {}
+    write_high_watermarks(fs, {"id/orders-0": 7, "id/with spaces-1": 0})
+    assert read_high_watermarks(fs) == {"id/orders-0": 7, "id/with spaces-1": 0}
+    write_high_watermarks(fs, {"id/orders-0": 8})
+    assert read_high_watermarks(fs) == {"id/orders-0": 8}
+    assert read_file(fs, "checkpoints/replication-offset-checkpoint") == b"0\n1\nid/orders-0 8\n"

@@ -133,6 +133,91 @@ def test_a_file_is_the_bytes_that_were_appended_and_not_cut(steps: list[bytes | 
         assert b"".join(parts) == read
 
 
+def parts_of(file: MemoryFile) -> list[memoryview]:
+    return file.read(0, file.size)
+
+
+def test_a_file_that_shares_what_another_read_has_it_in_the_same_memory() -> None:
+    leader, follower = MemoryFile(), MemoryFile()
+    leader.append(b"abc")
+    (part,) = parts_of(leader)
+    follower.append(part, shared=True)
+    (shared,) = parts_of(follower)
+    assert shared.obj is part.obj
+    assert bytes(shared) == b"abc"
+
+
+def test_what_came_to_one_chunk_piece_by_piece_is_one_chunk_where_it_is_shared() -> None:
+    leader, follower = MemoryFile(), MemoryFile()
+    for number in range(50):
+        position = leader.append(bytes([number]) * 9)
+        for part in leader.read(position, 9):
+            follower.append(part, shared=True)
+    assert content(follower) == content(leader)
+    assert len(parts_of(follower)) == len(parts_of(leader)) == 1
+    # A piece that is left out is none of the same chunk.
+    leader.append(b"not for others")
+    follower.append(leader.read(leader.append(b"later"), 5)[0], shared=True)
+    assert len(parts_of(follower)) == 2
+
+
+def test_a_file_appends_nothing_to_memory_that_it_shares() -> None:
+    leader, follower = MemoryFile(), MemoryFile()
+    leader.append(b"abc")
+    follower.append(parts_of(leader)[0], shared=True)
+    follower.append(b"of the follower")
+    leader.append(b"of the leader")
+    assert (content(leader), content(follower)) == (b"abcof the leader", b"abcof the follower")
+
+
+def test_a_file_that_is_cut_leaves_what_others_share_as_it_is() -> None:
+    leader, follower = MemoryFile(), MemoryFile()
+    leader.append(b"abcdef")
+    follower.append(parts_of(leader)[0], shared=True)
+    leader.truncate(2)
+    leader.append(b"XY")
+    assert content(follower) == b"abcdef"
+    follower.truncate(2)
+    follower.append(leader.read(2, 2)[0], shared=True)
+    assert content(follower) == b"abXY"
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("append"), st.integers(0, 2), st.integers(1, 900)),
+            st.tuples(st.just("follow"), st.integers(0, 2), st.integers(0, 2)),
+            st.tuples(st.just("cut"), st.integers(0, 2), st.integers(0, 3000)),
+        ),
+        max_size=30,
+    )
+)
+def test_files_that_share_memory_are_what_each_of_them_was_given(steps: list[tuple[str, int, int]]) -> None:
+    files, expected = [MemoryFile() for _ in range(3)], [b""] * 3
+    held: list[tuple[list[memoryview], bytes]] = []
+    for number, (step, index, value) in enumerate(steps):
+        file = files[index]
+        if step == "append":
+            data = bytes([number + 1]) * value
+            file.append(data)
+            expected[index] += data
+        elif step == "follow":
+            # As a follower: what the other has behind the end of this one, in its memory.
+            missing = files[value].read(file.size, 2000)
+            if value != index:
+                for part in missing:
+                    file.append(part, shared=True)
+                    expected[index] += bytes(part)
+        else:
+            expected[index] = expected[index][:value]
+            file.truncate(len(expected[index]))
+        held.append((parts_of(file), expected[index]))
+    for file, whole in zip(files, expected, strict=True):
+        assert content(file) == whole
+    for parts, whole in held:
+        assert b"".join(parts) == whole
+
+
 def test_a_volume_keeps_its_files_when_they_are_closed() -> None:
     fs = MemoryFileSystem()
     file = fs.open("orders-0/a.log")
