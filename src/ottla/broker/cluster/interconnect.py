@@ -21,7 +21,7 @@ from ottla.wire import Message
 Direction = tuple[int, int]
 """The node that sends, and the one that receives."""
 
-HeldBack = tuple[str, Callable[..., object], tuple[Any, ...]]
+HeldBack = tuple[Callable[..., object], tuple[Any, ...]]
 
 
 class Interconnect:
@@ -80,14 +80,14 @@ class Interconnect:
         if path is None:
             runtime, _ = self._machines[direction[0]]
             path = self._paths[direction] = runtime.path_to(self._machines[direction[1]][1])
-        path.carry(name, self._arrive, direction, (name, arrive, args))
+        path.carry(name, self._arrive, direction, (arrive, args))
 
     def _arrive(self, direction: Direction, message: HeldBack) -> None:
         held = self._cuts.get(direction)
         if held is not None:
             held.append(message)
         else:
-            _, arrive, args = message
+            arrive, args = message
             arrive(*args)
 
     # Cuts
@@ -96,8 +96,9 @@ class Interconnect:
         self._cuts.setdefault((sender, receiver), [])
 
     def heal(self, sender: int, receiver: int) -> None:
-        for name, arrive, args in self._cuts.pop((sender, receiver), ()):
-            self.carry((sender, receiver), name, arrive, *args)
+        # At once, for it has travelled already: what was sent behind it may be under way still.
+        for arrive, args in self._cuts.pop((sender, receiver), ()):
+            arrive(*args)
 
     def heal_all(self) -> None:
         for sender, receiver in list(self._cuts):
