@@ -56,6 +56,30 @@ def test_a_partition_is_described_with_its_replicas(own: Cluster) -> None:
     assert (topic.is_internal, topic.topic_authorized_operations) == (False, 3576)
 
 
+def test_a_partition_is_described_with_those_that_may_lead_beside_the_isr() -> None:
+    with Cluster(brokers=2, config={"min.insync.replicas": 2}) as cluster:
+        cluster.create_topic("both")
+        cluster.create_topic("single", 2, replicas=1)
+        lost = next(index for index in (0, 1) if cluster.leader("single", index) == 2)
+        cluster.stop_node(2)
+        response = send(cluster, request("both", "single"), 0, DescribeTopicPartitionsResponse)
+    described = {
+        (topic.name, part.partition_index): (
+            part.leader_id,
+            part.isr_nodes,
+            part.eligible_leader_replicas,
+            part.last_known_elr,
+        )
+        for topic in response.topics
+        for part in topic.partitions
+    }
+    assert described == {
+        ("both", 0): (1, [1], [2], []),
+        ("single", lost): (-1, [], [2], [2]),
+        ("single", 1 - lost): (1, [1], [], []),
+    }
+
+
 def test_named_topics_come_sorted_too_and_once(own: Cluster) -> None:
     assert page(own, "c", "z", "a", "b b", "c") == (
         [("a", 0, [0]), ("b b", 17, []), ("c", 0, [0, 1]), ("z", 3, [])],

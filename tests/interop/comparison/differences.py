@@ -82,7 +82,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         (
             *_apis("DescribeQuorum", "UnregisterBroker", "AddRaftVoter", "RemoveRaftVoter"),
             *_apis("ListConfigResources"),
-            *_features("kraft", "eligible.leader.replicas"),
+            *_features("kraft"),
         ),
         "not offered",
         "there is no quorum to administer",
