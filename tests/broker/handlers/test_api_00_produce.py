@@ -5,6 +5,7 @@ All as Apache Kafka 4.3.1 answers.
 
 from __future__ import annotations
 
+import asyncio
 import struct
 from collections.abc import Callable
 
@@ -15,10 +16,13 @@ from ottla.errors import (
     CorruptMessageError,
     InvalidRecordError,
     InvalidRequiredAcksError,
+    NotLeaderOrFollowerError,
+    RequestTimedOutError,
     UnknownServerError,
     UnknownTopicOrPartitionError,
 )
 from ottla.wire.messages import ProduceRequest, ProduceResponse
+from tests.broker import worlds
 from tests.broker.handlers.requests import batch, send
 from tests.interop.comparison.damage import with_a_flipped_bit, with_attributes, with_magic
 
@@ -110,3 +114,25 @@ def test_what_kafka_fails_over_inside_fails_every_partition(
     assert end(kafka, topic) == 0
     # Newer clients may use any codec that there is: it is the batch alone that is refused.
     assert codes(produce(kafka, topic, (0, GOOD), (1, unknown_codec))) == {0: 0, 1: UnknownServerError.code}
+
+
+@pytest.mark.parametrize("loses_leader", [False, True], ids=["too slow", "no leader any more"])
+def test_what_fails_after_the_append_says_where_it_is(loses_leader: bool) -> None:
+    """By the offset a producer tells such a failure from one that has stored nothing."""
+
+    async def body(world: worlds.World) -> None:
+        async with world.cluster(3, topics={"orders": 1}) as cluster:
+            leader = cluster.leader("orders")
+            for other in {1, 2, 3} - {leader}:
+                cluster.cut_link(leader, other)
+            client = await world.client(cluster, leader)
+            answering = asyncio.ensure_future(client.produce("orders", GOOD))
+            if loses_leader:
+                partition = cluster.partition("orders")
+                await cluster.wait_for(lambda: partition.log.log_end_offset == 1)
+                await cluster.move_leader("orders", 0, leader % 3 + 1)
+            answer = await answering
+            error = NotLeaderOrFollowerError if loses_leader else RequestTimedOutError
+            assert (answer.error_code, answer.base_offset) == (error.code, 0)
+
+    worlds.in_simulation(body)

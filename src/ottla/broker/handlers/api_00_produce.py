@@ -166,8 +166,9 @@ def _until_replicated(
         for (topic, index), replicating in waiting.items():
             error = replicating.error()
             if error is not None:
+                # The offset stays beside the error, as in Kafka: it tells a producer that the batch was appended.
                 result = replicating.result
-                result.error_code, result.base_offset, result.log_append_time_ms = error.code, -1, -1
+                result.error_code = error.code
                 if call.version >= _HINTS_SINCE:
                     hints.add(result, topic, index, error)
         return _response(results, hints)
