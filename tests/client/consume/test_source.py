@@ -347,6 +347,21 @@ def test_a_broker_that_stays_unreachable_is_an_error_for_the_reader_one_at_a_tim
     fetching(body)
 
 
+def test_a_broker_that_comes_back_is_not_asked_about_a_session_from_before() -> None:
+    async def body(it: Fetching) -> None:
+        await it.respond(data(0), data(1))
+        it.broker.error = ConnectionLostError("gone")
+        it.connection.is_closed = True
+        it.queue.take_nowait()
+        await it.clock.sleep(1)
+        it.broker.error = None
+        it.broker.connections.append(Connection())
+        await it.clock.sleep(2)
+        assert it.connection.sent[0].session_epoch == 0
+
+    fetching(body)
+
+
 def test_a_version_that_the_broker_has_not_is_an_error_at_once() -> None:
     async def body(it: Fetching) -> None:
         it.broker.connections.append(Connection())

@@ -172,6 +172,8 @@ class Source:
             # There is nobody left to fetch for.
             return
         except KafkaError as error:
+            # The session may have gone with the connection: a broker that comes back is not asked about it.
+            self._fetch_session.reset()
             self._unreachable(error)
         else:
             if connection is not self._connection:
