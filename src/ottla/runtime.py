@@ -170,10 +170,17 @@ class _MovableTimer:
     def cancel(self) -> None:
         if self._live.pop(self, self) is None:
             self.base.cancel()
+            self._let_go()
 
     def run(self) -> None:
         del self._live[self]
-        self._callback(*self._args)
+        callback, args = self._callback, self._args
+        self._let_go()
+        callback(*args)
+
+    def _let_go(self) -> None:
+        """What is called may hold its timer: such a ring, and all that hangs on it, only the collector would find."""
+        del self.base, self._callback, self._args
 
 
 class Buffers(NamedTuple):
