@@ -280,17 +280,20 @@ def test_a_partition_in_its_next_epoch_is_named_again_and_not_forgotten() -> Non
     run(body)
 
 
-def test_a_fetcher_without_partitions_waits_for_one() -> None:
+def test_a_fetcher_without_partitions_says_so_and_waits_for_one() -> None:
     async def body(node: Following) -> None:
         node.follow(0)
         sent = await node.sent()
         node.fetcher.leave(("orders", 0))
         await node.answer(sent)
+        sent = await node.sent()
+        assert (sent.named, sent.forgotten) == ({}, [0])
+        await node.answer(sent)
         await asyncio.sleep(10)
         assert node.link.is_idle
         node.follow(1)
         sent = await node.sent()
-        assert (sent.named, sent.forgotten) == ({1: (0, -1, 0)}, [0])
+        assert (sent.named, sent.forgotten) == ({1: (0, -1, 0)}, [])
 
     run(body)
 
@@ -578,6 +581,7 @@ def test_a_fenced_follower_waits_for_the_metadata_log() -> None:
         partition = node.follow(0)
         await node.answer(await node.sent(), result(0, error=FENCED_LEADER_EPOCH))
         assert not node.fetcher.partitions
+        await node.answer(await node.sent())  # which forgets it
         await asyncio.sleep(60)
         assert node.link.is_idle
         becomes_follower(partition, EPOCH + 1)

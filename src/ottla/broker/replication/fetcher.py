@@ -142,26 +142,28 @@ class ReplicaFetcher:
         while True:
             await self._wait_until_ready()
             try:
-                response, named = await self._fetch()
+                await self._fetch_once()
                 backoff = _FIRST_BACKOFF
-                await self._running.wait()
             except _Failures as error:
                 _log.info("node %s cannot fetch from leader %s: %s", self._node_id, self.leader, error)
                 self._forget_session()
                 await self._clock.sleep(backoff)
                 backoff = min(2 * backoff, self._largest_backoff)
-                continue
-            for key, offset, result in named:
-                await self._take(key, offset, result)
-            if response.session_id == 0:
-                self._forget_session()
+
+    async def _fetch_once(self) -> None:
+        response, named = await self._fetch()
+        await self._running.wait()
+        for followed, offset, result in named:
+            await self._take(followed, offset, result)
+        if response.session_id == 0:
+            self._forget_session()
 
     async def _wait_until_ready(self) -> None:
         while True:
             await self._running.wait()
             now = self._clock.monotonic()
             self._news.clear()
-            if any(followed.not_before <= now for followed in self.partitions.values()):
+            if any(followed.not_before <= now for followed in self.partitions.values()) or self._left():
                 return
             if not self.partitions:
                 await self._news.wait()
@@ -172,6 +174,17 @@ class ReplicaFetcher:
                 await self._news.wait()
             finally:
                 timer.cancel()
+
+    def _left(self) -> list[tuple[Uuid, int]]:
+        """What the session still has, and this fetcher follows no more.
+
+        The leader has to hear of it, also where nothing else is to be fetched: until then both keep their replicas.
+        """
+        return [
+            key
+            for key, followed in self._in_session.items()
+            if self.partitions.get(followed.partition.key) is not followed
+        ]
 
     @property
     def _largest_backoff(self) -> float:
