@@ -20,7 +20,7 @@ from functools import partial
 from bench.harness import Figure, Result, interleaved, progress
 from bench.processes import OTTLA, Process, running
 from bench.throughput import Traffic
-from ottla.broker import AsyncCluster, Cluster
+from ottla.broker import AsyncCluster, Cluster, TopicSpec
 
 NODES = 3
 CONFIGS = ("num.partitions=4", "default.replication.factor=1")
@@ -41,12 +41,12 @@ def run(repeats: int) -> Result:
 
 
 def _readiness(result: Result, repeats: int) -> None:
-    """A cluster of three nodes and a topic of six partitions, until it serves; the process is warm."""
+    """A cluster of three nodes and a topic of six partitions, three replicas each, until it serves; all is warm."""
     samples = []
     for number in range(repeats * 3 + 1):
         gc.collect()
         started = time.perf_counter()
-        with Cluster(brokers=3, topics={"orders": 6}):
+        with Cluster(brokers=3, topics={"orders": TopicSpec(6, 3)}):
             samples.append((time.perf_counter() - started) * 1000)
         progress(f"broker: ready {number} of {repeats * 3}")
     result.figures["ready"] = Figure("ms", tuple(samples[1:]))

@@ -40,6 +40,7 @@ RATIOS = {
         "produce_1kb_vs_mock",
         "fetch_1kb_vs_mock",
     },
+    "replication": {"rf3_vs_rf1", "rf3_vs_kafka", "rf3_memory", "failover_ms", "idle_cpu"},
     "client": {
         "produce_arrow_cpu",
         "consume_arrow_cpu",
@@ -77,8 +78,8 @@ RATIOS = {
         "first_batch_vs_jvm_ms",
     },
 }
-# It has Apache Kafka and the JVM's connector beside it.
-NEEDS_KAFKA = {"spark"}
+# They have Apache Kafka beside them, and Spark's the JVM's connector.
+NEEDS_KAFKA = {"replication", "spark"}
 
 
 @pytest.mark.parametrize(
