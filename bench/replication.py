@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 import ottla
 from bench.harness import Figure, Result, interleaved, progress
@@ -133,8 +134,8 @@ def _throughput(result: Result, scale: Scale, repeats: int) -> None:
             label = f"replication: producing, process {number + 1} of {repeats}"
             for case, rates in interleaved(cases, TURNS, label).items():
                 samples.setdefault(case, []).extend(rates)
-    for case, rates in samples.items():
-        result.figures[case] = Figure("MB/s", tuple(rates))
+    for case, all_rates in samples.items():
+        result.figures[case] = Figure("MB/s", tuple(all_rates))
     result.ratios["rf3_vs_rf1"] = result.figures["rf3"].median / result.figures["rf1"].median
 
 

@@ -103,6 +103,10 @@ class Link:
         return self._sent.empty()
 
 
+def fail(what: str, error: Exception) -> None:
+    raise AssertionError(what) from error
+
+
 class Following:
     """A node that follows one leader."""
 
@@ -124,6 +128,7 @@ class Following:
                 (partition.index, appended, committed)
             ),
             running=self.running,
+            fail=fail,
         )
 
     def replica(self, index: int = 0, log: Log | None = None, epoch: int = EPOCH) -> Partition:

@@ -67,13 +67,19 @@ def answer_all(request: AlterPartitionRequest, code: int = 0) -> AlterPartitionR
     return AlterPartitionResponse(topics=topics)
 
 
+def fail(what: str, error: Exception) -> None:
+    raise AssertionError(what) from error
+
+
 class Proposing:
     """A node that leads partitions, with two replicas outside of the ISR that have caught up."""
 
     def __init__(self, runtime: SimRuntime) -> None:
         self.controller = Controller(runtime)
         self.committed: list[Partition] = []
-        self.changes = IsrChanges(NODE, self.controller, runtime.clock, self.committed.append)
+        self.changes = IsrChanges(
+            NODE, self.controller, runtime.clock, on_change=self.committed.append, fail=fail
+        )
         self.clock = runtime.clock
 
     def partition(self, index: int = 0) -> Partition:

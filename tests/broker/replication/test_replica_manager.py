@@ -107,6 +107,10 @@ class SilentLink:
         """There is nothing to hurry."""
 
 
+def fail(what: str, error: Exception) -> None:
+    raise AssertionError(what) from error
+
+
 class OneNode:
     """A replica manager, and the image that it follows."""
 
@@ -126,6 +130,7 @@ class OneNode:
             self.clock,
             controller=self.controller,
             link=self.link,
+            fail=fail,
         )
         self.events: list[tuple[str, int]] = []
         """What would wake the requests that wait for "orders"."""

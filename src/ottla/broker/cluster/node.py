@@ -101,6 +101,7 @@ class Node:
             runtime.clock,
             controller=self.link,
             link=interconnect.links_of(self.id, runtime.clock),
+            fail=self.fail,
         )
         self.background = BackgroundTasks(f"node {self.id}")
         apis = BROKER_APIS.limited(options.max_versions or {})

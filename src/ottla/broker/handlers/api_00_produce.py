@@ -134,7 +134,7 @@ class _Replicating:
         self.partition = partition
         self.end_offset = end_offset
         self.result = result
-        self._leader_epoch = partition.leader_epoch
+        self._leading_since = partition.leading_since
 
     @property
     def is_over(self) -> bool:
@@ -142,7 +142,7 @@ class _Replicating:
 
     @property
     def _has_lost_leader(self) -> bool:
-        return not self.partition.is_leader or self.partition.leader_epoch != self._leader_epoch
+        return not self.partition.is_leader or self.partition.leading_since != self._leading_since
 
     def error(self) -> BrokerError | None:
         partition = self.partition

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from ottla.broker.replication.partition import NO_EPOCH, Partition, PartitionKey
+from ottla.broker.server.background import Fail, unending
 from ottla.errors import (
     CorruptMessageError,
     KafkaError,
@@ -90,6 +91,7 @@ class ReplicaFetcher:
         now_ms: Callable[[], int],
         on_fetched: Callable[[Partition, int, int], None],
         running: asyncio.Event,
+        fail: Fail,
     ) -> None:
         """`on_fetched` learns how many bytes were appended to a partition and how many committed."""
         self.leader = leader
@@ -102,6 +104,7 @@ class ReplicaFetcher:
         self._now_ms = now_ms
         self._on_fetched = on_fetched
         self._running = running
+        self._fail = fail
         self._session_id = 0
         self._session_epoch = _INITIAL_EPOCH
         self._in_session: dict[tuple[Uuid, int], Followed] = {}
@@ -116,7 +119,8 @@ class ReplicaFetcher:
         self.partitions[partition.key] = Followed(partition, partition.leader_epoch)
         self._tell()
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run())
+            work = unending(self._run, f"it cannot follow leader {self.leader}", self._fail)
+            self._task = asyncio.get_running_loop().create_task(work)
 
     def leave(self, key: PartitionKey) -> None:
         if self.partitions.pop(key, None) is not None:

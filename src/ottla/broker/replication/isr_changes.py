@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from ottla.broker.replication.partition import IsrChange, Partition, PartitionKey
+from ottla.broker.server.background import Fail, unending
 from ottla.errors import KafkaError
 from ottla.runtime import Clock
 from ottla.wire.messages import AlterPartitionRequest, AlterPartitionResponse
@@ -50,12 +51,19 @@ class IsrChanges:
     """The proposals of one node."""
 
     def __init__(
-        self, node_id: int, controller: IsrController, clock: Clock, on_change: Callable[[Partition], None]
+        self,
+        node_id: int,
+        controller: IsrController,
+        clock: Clock,
+        *,
+        on_change: Callable[[Partition], None],
+        fail: Fail,
     ) -> None:
         self._node_id = node_id
         self._controller = controller
         self._clock = clock
         self._on_change = on_change
+        self._fail = fail
         self._waiting: dict[PartitionKey, Proposal] = {}
         self._sending: asyncio.Task[None] | None = None
         self._closed = False
@@ -67,7 +75,8 @@ class IsrChanges:
         )
         self._waiting[partition.key] = (partition, change)
         if self._sending is None and not self._closed:
-            self._sending = asyncio.get_running_loop().create_task(self._send_all())
+            work = unending(self._send_all, "it cannot propose who is in sync", self._fail)
+            self._sending = asyncio.get_running_loop().create_task(work)
 
     async def close(self) -> None:
         self._closed = True

@@ -164,6 +164,8 @@ class Partition:
         """Below it, every record is on all replicas in sync."""
         self.epoch_start_offset = UNKNOWN_OFFSET
         """Of a leader: where its log ended when it became one."""
+        self.leading_since = NO_EPOCH
+        """Of a leader: the epoch in which it became one; later epochs may have followed without a break."""
         self.pending: IsrChange | None = None
         self.followers: dict[int, Follower] = {}
         self.changes = 0
@@ -186,6 +188,8 @@ class Partition:
             self.followers = {}
             self.epoch_start_offset = UNKNOWN_OFFSET
             return is_new_epoch or image.leader != old.leader
+        if old.leader != self.node_id:
+            self.leading_since = image.leader_epoch
         if is_new_epoch:
             self.log.epochs.assign(image.leader_epoch, self.log.log_end_offset)
             self.epoch_start_offset = self.log.log_end_offset

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ottla.broker.log.fs import FileSystem
     from ottla.broker.log.log import Appended
     from ottla.broker.metadata.image import Delta, MetadataImage, PartitionDelta
+    from ottla.broker.server.background import Fail
     from ottla.runtime import Clock
     from ottla.wire import Uuid
 
@@ -50,6 +51,7 @@ class ReplicaManager:
         *,
         controller: IsrController,
         link: LeaderLink,
+        fail: Fail,
     ) -> None:
         self.partitions: dict[PartitionKey, Partition] = {}
         self.fetchers: dict[int, ReplicaFetcher] = {}
@@ -64,7 +66,8 @@ class ReplicaManager:
         self._clock = clock
         self._controller = controller
         self._link = link
-        self._isr_changes = IsrChanges(node_id, controller, clock, self._commit)
+        self._fail = fail
+        self._isr_changes = IsrChanges(node_id, controller, clock, on_change=self._commit, fail=fail)
         self._high_watermarks = read_high_watermarks(fs)
         self._running = asyncio.Event()
         self._running.set()
@@ -191,6 +194,7 @@ class ReplicaManager:
                 now_ms=self._now_ms,
                 on_fetched=self._fetched,
                 running=self._running,
+                fail=self._fail,
             )
         self.fetchers[leader].follow(partition)
 
