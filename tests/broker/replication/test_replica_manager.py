@@ -14,9 +14,9 @@ from ottla import sim
 from ottla.broker.configs.node import NodeConfigs
 from ottla.broker.log.fs import MemoryFileSystem
 from ottla.broker.log.validation import only_batch
-from ottla.broker.metadata.image import Delta, MetadataImage, PartitionImage, TopicImage
+from ottla.broker.metadata.image import BrokerImage, Delta, MetadataImage, PartitionImage, TopicImage
 from ottla.broker.replication.delayed import FetchPurgatory, ProgressPurgatory
-from ottla.broker.replication.partition import PartitionKey
+from ottla.broker.replication.partition import FetchTimes, PartitionKey
 from ottla.broker.replication.replica_manager import ReplicaManager, log_directory
 from ottla.errors import (
     FencedLeaderEpochError,
@@ -137,6 +137,11 @@ class OneNode:
         self.replicas.fetches = RecordingFetches(self.events)
         self.replicas.produces = RecordingProgress("produces", self.events)
         self.replicas.deletions = RecordingProgress("deletions", self.events)
+
+    def register(self, broker_id: int, *, epoch: int, fenced: bool = False, stopping: bool = False) -> None:
+        self.image.brokers[broker_id] = BrokerImage(
+            broker_id, epoch, ORDERS, (), None, fenced, in_controlled_shutdown=stopping, features=()
+        )
 
     def becomes(
         self,
@@ -329,3 +334,143 @@ async def test_a_node_that_ends_lets_every_replica_go_though_one_cannot_be_close
     assert not node.replicas.partitions
     assert not any(partition.is_leader for partition in partitions)
     assert "orders-0" in caplog.text
+
+
+def follower_image(leader: int, epoch: int) -> PartitionImage:
+    return PartitionImage((NODE, OTHER, 3), (leader,), leader, epoch, epoch)
+
+
+@on_a_loop
+async def test_a_replica_is_fetched_from_the_leader_of_its_epoch_and_from_no_other() -> None:
+    node = OneNode()
+    node.becomes(follower_image(OTHER, 1))
+    key = ("orders", 0)
+    assert [leader for leader, fetcher in node.replicas.fetchers.items() if key in fetcher.partitions] == [2]
+    first = node.replicas.fetchers[OTHER].partitions[key]
+    # Another member of the ISR is nothing to a follower; another epoch of the same leader is.
+    node.becomes(PartitionImage((NODE, OTHER, 3), (OTHER, 3), OTHER, 1, 2))
+    assert node.replicas.fetchers[OTHER].partitions[key] is first
+    node.becomes(follower_image(OTHER, 3))
+    assert node.replicas.fetchers[OTHER].partitions[key] is not first
+    node.becomes(follower_image(3, 4))
+    assert [leader for leader, fetcher in node.replicas.fetchers.items() if key in fetcher.partitions] == [3]
+    for without_leader in (led(5), follower_image(-1, 6), elsewhere(7)):
+        node.becomes(without_leader)
+        assert not any(fetcher.partitions for fetcher in node.replicas.fetchers.values())
+    await node.replicas.close()
+
+
+@on_a_loop
+async def test_a_follower_without_epochs_keeps_only_what_it_knows_to_be_committed() -> None:
+    node = OneNode()
+    node.becomes(led())
+    node.append(3)
+    node.becomes(PartitionImage((NODE, OTHER), (NODE, OTHER), NODE, 1, 1))
+    node.append(2)
+    partition = node.replicas.led("orders", 0)
+    partition.log.epochs.clear()
+    node.becomes(followed(2))
+    assert (partition.log.log_end_offset, partition.high_watermark) == (3, 3)
+    await node.replicas.close()
+
+
+@on_a_loop
+async def test_a_fetch_of_a_follower_proposes_it_commits_and_wakes_who_waits_for_its_start() -> None:
+    node = OneNode()
+    node.register(OTHER, epoch=4)
+    node.becomes(PartitionImage((NODE, OTHER), (NODE, OTHER), NODE, 1, 1))
+    node.append(2)
+    partition = node.replicas.led("orders", 0)
+    node.events.clear()
+    node.replicas.follower_fetched(partition, OTHER, 2, 0, FetchTimes(0.0), 4)
+    assert [name for name, _ in node.events] == ["committed", "produces", "deletions"]
+    node.events.clear()
+    node.replicas.follower_fetched(partition, OTHER, 2, 0, FetchTimes(1.0), 4)
+    assert node.events == []
+    node.becomes(PartitionImage((NODE, OTHER), (NODE,), NODE, 1, 2))
+    node.replicas.follower_fetched(partition, OTHER, 2, 0, FetchTimes(1.0), 4)
+    await asyncio.sleep(0.1)
+    (request,) = node.controller.requests
+    members = request.topics[0].partitions[0].new_isr_with_epochs
+    assert [(member.broker_id, member.broker_epoch) for member in members] == [(NODE, -1), (OTHER, 4)]
+    await node.replicas.close()
+
+
+@pytest.mark.parametrize(
+    ("fenced", "stopping", "epoch"), [(True, False, 4), (False, True, 4), (False, False, 3)]
+)
+@on_a_loop
+async def test_a_broker_that_is_fenced_or_stopping_or_an_earlier_incarnation_is_not_proposed(
+    fenced: bool, stopping: bool, epoch: int
+) -> None:
+    node = OneNode()
+    node.register(OTHER, epoch=4, fenced=fenced, stopping=stopping)
+    node.becomes(led())
+    partition = node.replicas.led("orders", 0)
+    node.replicas.follower_fetched(partition, OTHER, 0, 0, FetchTimes(0.0), epoch)
+    assert set(partition.maximal_isr) == {NODE}
+    node.register(OTHER, epoch=4)
+    node.replicas.follower_fetched(partition, OTHER, 0, 0, FetchTimes(0.0), 4)
+    assert set(partition.maximal_isr) == {NODE, OTHER}
+    await node.replicas.close()
+
+
+@on_a_loop
+async def test_followers_that_lag_are_proposed_to_go() -> None:
+    node = OneNode(replica_lag_time_max_ms=10_000)
+    node.becomes(PartitionImage((NODE, OTHER), (NODE, OTHER), NODE, 1, 1))
+    node.replicas.shrink_isrs()
+    await asyncio.sleep(0)
+    assert node.controller.requests == []
+    node.clock.advance(11)
+    node.replicas.shrink_isrs()
+    await asyncio.sleep(0)
+    (request,) = node.controller.requests
+    (member,) = request.topics[0].partitions[0].new_isr_with_epochs
+    assert member.broker_id == NODE
+    await node.replicas.close()
+
+
+@on_a_loop
+async def test_a_replica_that_is_opened_again_begins_with_the_watermark_of_the_checkpoint() -> None:
+    for is_clean, expected in ((True, 3), (False, 2)):
+        fs = MemoryFileSystem()
+        node = OneNode(fs)
+        node.becomes(led())
+        node.append(2)
+        node.replicas.checkpoint_high_watermarks()
+        node.append(1)
+        await node.replicas.close(clean=is_clean)
+        again = OneNode(fs)
+        again.becomes(followed(1))
+        partition = again.replicas.hosted("orders", 0)
+        assert (partition.log.log_end_offset, partition.high_watermark) == (3, expected)
+        await again.replicas.close()
+
+
+@on_a_loop
+async def test_fewer_replicas_that_have_to_be_in_sync_commit_what_waited_for_more() -> None:
+    node = OneNode(min_insync_replicas=2)
+    node.becomes(led())
+    node.append(2)
+    partition = node.replicas.led("orders", 0)
+    before = partition.high_watermark
+    node.image.configs[ConfigResourceType.TOPIC, "orders"] = {"min.insync.replicas": "1"}
+    node.replicas.reconfigure(node.configs.apply(Delta(configs={(ConfigResourceType.TOPIC, "orders"): None})))
+    assert (before, partition.high_watermark) == (0, 2)
+
+
+@on_a_loop
+async def test_a_follower_that_is_fenced_is_waited_for_no_more() -> None:
+    node = OneNode()
+    node.register(OTHER, epoch=4)
+    node.becomes(led())
+    partition = node.replicas.led("orders", 0)
+    node.replicas.follower_fetched(partition, OTHER, 0, 0, FetchTimes(node.clock.monotonic()), 4)
+    partition.pending = None  # it has just been refused
+    node.append(2)
+    assert partition.high_watermark == 0, "it has caught up, so it is about to join"
+    node.register(OTHER, epoch=4, fenced=True)
+    node.replicas.apply(Delta(brokers={OTHER: None}), NOW)
+    assert partition.log.log_end_offset == partition.high_watermark
+    await node.replicas.close()

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
+from ottla.broker.replication.partition import Partition
 from ottla.broker.server.fetch_sessions import FetchSessions, SessionPartition
 from ottla.wire import Uuid
 from ottla.wire.messages import FetchRequest, FetchResponse
+from tests.broker.log.support import open_log
 
 NOT_FOUND, WRONG_EPOCH, TOPIC_ID_ERROR = 70, 71, 106
 ORDERS = Uuid(b"orders orders or")
@@ -159,3 +163,70 @@ def test_topics_are_known_by_id_since_version_13() -> None:
     # As in Kafka, which goes on asking for the name that the topic had.
     gone = sessions.open(request(session, 2), 13, lambda _: None, 0.0)
     assert [each.topic for each in gone.partitions] == ["orders"]
+
+
+def test_the_fetches_of_a_session_have_their_times_in_common_and_others_have_their_own() -> None:
+    sessions = FetchSessions(Random(1))
+    session = opened(sessions, 0, 1)
+    first = sessions.open(request(session, 1), 12, names, 5.0).times(5.0)
+    again = sessions.open(request(session, 2), 12, names, 7.0).times(7.0)
+    assert again is first
+    assert (first.before, first.latest) == (5.0, 7.0)
+    alone = sessions.open(request(0, -1, 0), 12, names, 8.0).times(8.0)
+    assert alone is not first
+    assert alone.latest == 8.0
+
+
+def replica() -> Partition:
+    return Partition(1, "orders", ORDERS, 0, open_log())
+
+
+def test_a_partition_of_which_there_is_nothing_to_say_is_quiet_until_it_changes() -> None:
+    partition = replica()
+    known = SessionPartition("orders", ORDERS, FetchRequest.FetchPartition(partition=0))
+    result = PartitionData(high_watermark=0, log_start_offset=0)
+    known.note_quiet(partition, result)
+    assert known.seen == -1, "the first response says where the log is"
+    known.update(result)
+    known.note_quiet(partition, result)
+    assert (known.quiet, known.seen) == (partition, partition.changes)
+    partition.changes += 1
+    assert known.seen != partition.changes
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        PartitionData(high_watermark=0, log_start_offset=0, records=b"records"),
+        PartitionData(high_watermark=1, log_start_offset=0),
+        PartitionData(high_watermark=0, log_start_offset=1),
+    ],
+    ids=["records", "high watermark", "log start"],
+)
+def test_a_partition_with_news_is_not_quiet(news: PartitionData) -> None:
+    partition = replica()
+    known = SessionPartition("orders", ORDERS, FetchRequest.FetchPartition(partition=0))
+    said = PartitionData(high_watermark=0, log_start_offset=0)
+    known.update(said)
+    known.note_quiet(partition, said)
+    known.note_quiet(partition, news)
+    assert (known.quiet, known.seen) == (None, -1)
+
+
+def test_a_watermark_that_this_very_fetch_has_moved_is_news_for_the_next_response() -> None:
+    partition = replica()
+    known = SessionPartition("orders", ORDERS, FetchRequest.FetchPartition(partition=0))
+    said = PartitionData(high_watermark=0, log_start_offset=0)
+    known.update(said)
+    partition.high_watermark = 1
+    known.note_quiet(partition, said)
+    assert known.quiet is None
+
+
+def test_a_partition_that_is_named_again_is_looked_at_again() -> None:
+    sessions = FetchSessions(Random(1))
+    session = opened(sessions, 0, 1)
+    for known in sessions.peek(session):
+        known.quiet = replica()
+    sessions.open(request(session, 1, 1, offset=5), 12, names, 0.0)
+    assert [known.quiet is None for known in sessions.peek(session)] == [False, True]
