@@ -30,6 +30,8 @@ from ottla.wire.messages import (
     FetchResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    MetadataRequest,
+    MetadataResponse,
     ProduceRequest,
     ProduceResponse,
 )
@@ -39,7 +41,7 @@ from tests.broker.worlds import Client, World, batch, in_simulation
 
 TOPIC = "orders"
 NONE, OFFSET_OUT_OF_RANGE, NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT = 0, 1, 6, 7
-NOT_ENOUGH_REPLICAS, OFFSET_NOT_AVAILABLE = 19, 78
+LEADER_NOT_AVAILABLE, NOT_ENOUGH_REPLICAS, OFFSET_NOT_AVAILABLE = 5, 19, 78
 PREFERRED_LEADER_NOT_AVAILABLE, ELECTION_NOT_NEEDED, NO_REASSIGNMENT_IN_PROGRESS = 80, 84, 85
 INVALID_UPDATE_VERSION, INELIGIBLE_REPLICA, NEW_LEADER_ELECTED = 95, 107, 108
 SESSION = 9.0
@@ -108,6 +110,10 @@ class Story:
         begin = self.now
         await self.cluster.wait_for(condition, within=within)
         return self.now - begin
+
+    async def until_isr(self, *members: int) -> None:
+        """Within a session and what comes of it."""
+        await self.until(lambda: self.is_isr(*members), within=20)
 
     async def until_proposed(self, node: int, within: float = 60.0) -> None:
         """Until the leader has proposed another ISR, and before the controller has answered."""
@@ -271,6 +277,7 @@ def test_a_leader_with_too_few_in_sync_commits_nothing_whatever_the_acks() -> No
         story.cluster.cut_link(1, 3)
         assert await story.produce(5, acks=-1, timeout=60) == REQUEST_TIMED_OUT
         assert (story.image.isr, story.end(1), story.high_watermark(1)) == ((1,), 15, 10)
+        assert set(story.image.elr) == {2, 3}, "they have all that is committed"
         assert await story.produce(1, acks=-1) == NOT_ENOUGH_REPLICAS
         assert story.end(1) == 15
         assert await story.produce(1, acks=1) == NONE
@@ -284,6 +291,7 @@ def test_a_leader_with_too_few_in_sync_commits_nothing_whatever_the_acks() -> No
         assert story.high_watermark(1) == story.replica(1).followers[2].log_end_offset
         await story.until(lambda: story.high_watermark(1) == 16)
         assert story.is_isr(1, 2)
+        assert story.image.elr == ()
         assert await story.produce(1, acks=-1) == NONE
 
     tell(body)
@@ -419,9 +427,9 @@ def test_a_replica_joins_as_the_incarnation_that_fetches_and_no_earlier_one() ->
         codes = story.answers_to(1)
         old = story.cluster.node(3).link.broker_epoch
         await story.cluster.stop_node(3, clean=False)
-        await story.until(lambda: story.is_isr(1, 2), within=20)
+        await story.until_isr(1, 2)
         await story.cluster.start_node(3)
-        await story.until(lambda: story.is_isr(1, 2, 3), within=20)
+        await story.until_isr(1, 2, 3)
         new = story.cluster.node(3).link.broker_epoch
         assert new > old
         assert story.replica(1).followers[3].broker_epoch == new
@@ -454,7 +462,7 @@ def test_a_replica_joins_as_the_incarnation_that_fetches_and_no_earlier_one() ->
         controller.commit(controller.state.fence_broker(3))
         await story.until(lambda: bool(codes))
         assert (codes[0], story.replica(1).maximal_isr) == (INELIGIBLE_REPLICA, (1, 2))
-        await story.until(lambda: story.is_isr(1, 2, 3), within=20)
+        await story.until_isr(1, 2, 3)
 
     tell(body)
 
@@ -559,6 +567,31 @@ def test_a_node_that_is_stopped_hands_its_leaderships_over_and_comes_back_as_ano
     tell(body)
 
 
+def test_when_all_have_died_the_last_leader_leads_again_though_no_one_vouches_for_its_log() -> None:
+    async def body(story: Story) -> None:
+        for node, isr in ((3, (1, 2)), (2, (1,)), (1, ())):
+            await story.cluster.stop_node(node, clean=False)
+            await story.until_isr(*isr)
+        assert (set(story.image.elr), story.image.leader) == ({1, 2}, -1)
+        assert story.image.last_known_elr == (1,)
+        await story.cluster.start_node(2)
+        # It may have lost what it had not written to its disk, so it is no candidate.
+        assert (story.image.elr, story.image.isr, story.image.leader) == ((1,), (), -1)
+        response = await (await story.client(2, "fetch")).ask(
+            MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=TOPIC)]), 12, MetadataResponse
+        )
+        (found,) = response.topics[0].partitions
+        assert (found.error_code, found.leader_id) == (LEADER_NOT_AVAILABLE, -1)
+        await story.cluster.start_node(1)
+        await story.until(lambda: story.image.leader == 1, within=20)
+        assert story.image.elr == ()
+        await story.until_isr(1, 2)
+        assert not story.image.recovering, "the ISR has changed since"
+        assert story.content(1) == story.content(2)
+
+    tell(body)
+
+
 def test_an_unclean_leader_makes_the_others_forget_what_was_committed() -> None:
     async def body(story: Story) -> None:
         story.cluster.cut_link(1, 2)
@@ -570,7 +603,7 @@ def test_an_unclean_leader_makes_the_others_forget_what_was_committed() -> None:
         assert story.image.isr == (2,)
         story.cluster.heal_link(1, 2)
         await story.cluster.start_node(1)
-        await story.until(lambda: story.is_isr(1, 2), within=20)
+        await story.until_isr(1, 2)
         assert (story.end(1), story.high_watermark(1)) == (10, 10)
         assert story.content(1) == story.content(2)
         assert not story.image.recovering
