@@ -592,6 +592,26 @@ def test_when_all_have_died_the_last_leader_leads_again_though_no_one_vouches_fo
     tell(body)
 
 
+def test_a_replica_that_was_stopped_cleanly_leads_again_for_it_has_all_that_is_committed() -> None:
+    async def body(story: Story) -> None:
+        await story.cluster.stop_node(3, clean=False)
+        await story.until_isr(1, 2)
+        await story.cluster.stop_node(2)
+        assert (story.image.isr, story.image.elr) == ((1,), (2,))
+        await story.cluster.stop_node(1, clean=False)
+        await story.until(lambda: story.image.leader == -1, within=20)
+        assert (story.image.isr, set(story.image.elr)) == ((), {1, 2})
+        await story.cluster.start_node(2)
+        await story.until(lambda: story.image.leader == 2, within=20)
+        assert (story.image.isr, story.image.elr) == ((2,), (1,))
+        await story.until(lambda: story.replica(2).is_leader)
+        assert await story.produce(1, acks=1, node=2) == NONE
+        assert (story.end(2), story.high_watermark(2)) == (11, 10)
+        assert await story.produce(1, acks=-1, node=2) == NOT_ENOUGH_REPLICAS
+
+    tell(body)
+
+
 def test_an_unclean_leader_makes_the_others_forget_what_was_committed() -> None:
     async def body(story: Story) -> None:
         story.cluster.cut_link(1, 2)
