@@ -285,6 +285,7 @@ class History:
             now_ms=lambda: NOW,
             on_fetched=lambda partition, appended, committed: None,
             running=asyncio.Event(),
+            fail=lambda what, error: None,
         )
         fetcher.partitions[node.partition.key] = Followed(node.partition, node.partition.leader_epoch)
         return fetcher
