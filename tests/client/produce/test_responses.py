@@ -38,7 +38,7 @@ def test_what_may_pass_is_sent_again(name: str) -> None:
 
 def test_the_wrong_order_means_a_gap_only_for_the_first_batch() -> None:
     assert action("OUT_OF_ORDER_SEQUENCE_NUMBER") is BatchAction.RETRY_NOT_STORED
-    assert action("OUT_OF_ORDER_SEQUENCE_NUMBER", ambiguous=True) is BatchAction.RETRY_NOT_STORED
+    assert action("OUT_OF_ORDER_SEQUENCE_NUMBER", ambiguous=True) is BatchAction.FAIL_AMBIGUOUS
     assert action("OUT_OF_ORDER_SEQUENCE_NUMBER", first=False) is BatchAction.RETRY_BEHIND
     assert action("OUT_OF_ORDER_SEQUENCE_NUMBER", idempotent=False) is BatchAction.FAIL
 

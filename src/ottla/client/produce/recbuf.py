@@ -12,8 +12,9 @@ as the first), then as many as the connection may have, until one of them has to
 A batch that is given up leaves a gap in the sequence, and the broker refuses what comes behind it:
 - If neither it nor anything behind it may be stored, those behind get their sequences anew, from the gap on.
 - If something behind it may be stored, everything goes on as it is. Either the broker has the one that was given up,
-  and takes the others, or it answers OUT_OF_ORDER_SEQUENCE_NUMBER for the first of them. That proves that the log has
-  none of them: at most four batches are ever sent behind one that is open, and a leader recognizes the last five.
+  and takes the others, or it answers OUT_OF_ORDER_SEQUENCE_NUMBER for the first of them. Of one that was never stored
+  this proves that the log has none of them, and a new epoch begins. Of one that may be stored it proves nothing: a
+  leader recognizes the last five batches, but after a restart only the last one, and it fails.
 - If it may be stored itself, which sequence comes next is unknown: the epoch is over.
 
 A new epoch begins with sequence 0 (KIP-360), and a broker does not recognize in it what it stored in the old one. So
@@ -48,7 +49,7 @@ class EpochEnd(Enum):
     """Why a partition's epoch is over, which decides about the batches that may be stored in it."""
 
     NOT_STORED = auto()
-    """The leader proved that it has none of them."""
+    """The leader has none of them: it lacks what comes before."""
     GAP = auto()
     """A batch that may be stored was given up. The leader still recognizes those before it, and they go on."""
     FORGOTTEN = auto()

@@ -66,9 +66,9 @@ def action_after(
     `appended`: the broker names an offset beside the error. It has appended the batch and then, while it waited for
     the other replicas, lost the partition: that error has the same code as one before the append.
 
-    A broker that has forgotten the producer, or knows a later epoch of it, can no longer recognize a batch that it
-    has stored already. To send such a batch under another epoch could store it twice: it fails instead. With
-    OUT_OF_ORDER_SEQUENCE_NUMBER it is different (recbuf.py says why).
+    A broker that has forgotten the producer, or knows a later epoch of it, or has been restarted since, can no longer
+    recognize a batch that it has stored already. To send such a batch under another epoch could store it twice: it
+    fails instead.
     """
     if error is None or isinstance(error, DuplicateSequenceNumberError):
         return BatchAction.COMPLETE
@@ -80,7 +80,9 @@ def action_after(
     if idempotent and isinstance(error, UnknownProducerIdError):
         return BatchAction.FAIL_AMBIGUOUS if ambiguous else BatchAction.RETRY_NEW_EPOCH
     if idempotent and isinstance(error, OutOfOrderSequenceNumberError):
-        return BatchAction.RETRY_NOT_STORED if first else BatchAction.RETRY_BEHIND
+        if not first:
+            return BatchAction.RETRY_BEHIND
+        return BatchAction.FAIL_AMBIGUOUS if ambiguous else BatchAction.RETRY_NOT_STORED
     if idempotent and isinstance(error, InvalidProducerEpochError | InvalidProducerIdMappingError):
         return BatchAction.FAIL_AMBIGUOUS if ambiguous else BatchAction.RETRY_NEW_ID
     if appended or isinstance(error, _VAGUE):
