@@ -42,6 +42,29 @@ def test_what_arrives_takes_time_and_a_round_trip_twice_as_much() -> None:
     run(main, seed=1, conditions=Conditions(min_latency=0.01, max_latency=0.01, jitter=0))
 
 
+def test_a_link_can_be_slowed_down_in_one_direction() -> None:
+    async def main(runtime: SimRuntime) -> None:
+        await node(runtime, "node-1")
+        channel = await channel_from(runtime, "client")
+
+        async def round_trip() -> float:
+            began = runtime.clock.monotonic()
+            await channel.request(HEARTBEAT, 4)
+            return runtime.clock.monotonic() - began
+
+        runtime.network.slow_down("node-1", "client", 2.0)
+        assert await round_trip() == pytest.approx(2.020)
+        runtime.network.slow_down("client", "node-1", 1.0)
+        assert await round_trip() == pytest.approx(3.020)
+        runtime.network.speed_up("client", "node-1")
+        assert await round_trip() == pytest.approx(2.020)
+        runtime.network.heal_all()
+        assert await round_trip() == pytest.approx(0.020)
+        await close(channel)
+
+    run(main, seed=1, conditions=Conditions(min_latency=0.01, max_latency=0.01, jitter=0))
+
+
 def test_data_arrives_in_order_although_it_is_delayed_and_cut_up() -> None:
     async def main(runtime: SimRuntime) -> None:
         server = Recorder()

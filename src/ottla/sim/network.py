@@ -52,6 +52,8 @@ class SimNetwork:
         self._random = random
         self._memory = MemoryNetwork(self._make_path, self.conditions.window)
         self._latencies: dict[tuple[str, str], float] = {}
+        # What is added to the latency of a link, from one machine to another.
+        self._slowed: dict[tuple[str, str], float] = {}
         self._cuts: dict[tuple[EndpointName, EndpointName], CutMode] = {}
         # Paths with packets that a cut holds back, in the order in which they came upon it.
         self._blocked: dict[_SimPath, None] = {}
@@ -92,7 +94,16 @@ class SimNetwork:
         for path in blocked:
             path.go_on()
 
+    def slow_down(self, sender: str, receiver: str, seconds: float) -> None:
+        """What one machine sends to another takes so much longer, until `speed_up`."""
+        self._slowed[sender, receiver] = seconds
+
+    def speed_up(self, sender: str, receiver: str) -> None:
+        self._slowed.pop((sender, receiver), None)
+
     def heal_all(self) -> None:
+        """Mends every link: none is cut, none is slow."""
+        self._slowed.clear()
         for first, second in list(self._cuts):
             self.heal(first, second)
 
@@ -124,6 +135,8 @@ class SimNetwork:
             conditions = self.conditions
             latency = self._random.uniform(conditions.min_latency, conditions.max_latency)
             self._latencies[link] = latency
+        if self._slowed:
+            latency += self._slowed.get(link, 0.0)
         return latency + (
             self._random.expovariate(1 / self.conditions.jitter) if self.conditions.jitter else 0
         )
