@@ -15,6 +15,7 @@ PYTEST := $(PY) -m pytest -n $(WORKERS) --dist worksteal
 FUZZ_FRAMES ?= 1000000
 FUZZ_CONNECTIONS ?= 20000
 CHAOS_SEEDS ?= 2000
+NEMESIS_SEEDS ?= 1000
 SOAK_SECONDS ?= 600
 FUZZ_STEPS ?= 10000
 FUZZ_SEED ?=
@@ -22,7 +23,7 @@ FUZZ_SEED ?=
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup test test-spark test-sim test-kafka test-kafka-full
-.PHONY: chaos interleavings soak fuzz fuzz-kafka sanitize
+.PHONY: chaos nemesis interleavings soak fuzz fuzz-kafka sanitize
 .PHONY: lint format stubs bench wheel demo clean
 
 help: ## this list
@@ -63,6 +64,9 @@ test-kafka-full: $(STAMP) ## the interop suite with its long matrices
 chaos: $(STAMP) ## producing and consuming in simulations of many seeds, while everything goes wrong (CHAOS_SEEDS=N)
 	OTTLA_CHAOS_SEEDS=$(CHAOS_SEEDS) $(PY) -m pytest -n $(WORKERS) --tb=short \
 		tests/client/produce/test_chaos.py tests/client/produce/test_topic_chaos.py tests/client/consume/test_chaos.py
+
+nemesis: $(STAMP) ## a replicated cluster under faults of every kind, in simulations of many seeds (NEMESIS_SEEDS=N)
+	$(PY) -m tests.sim --seeds $(NEMESIS_SEEDS)
 
 lint: $(STAMP) ## ruff and mypy --strict
 	$(PY) -m ruff check .

@@ -26,7 +26,7 @@ _NEEDS_SPARK = frozenset({"spark", "java"})
 """Fixtures: whoever takes one of them starts a JVM."""
 _SMOKE = "test_smoke.py"
 """The one file that starts Spark in `make test`."""
-_SIMULATIONS = re.compile(r"chaos|churn|fault_rules|fuzz|growth|interleavings|soak")
+_SIMULATIONS = re.compile(r"chaos|churn|fault_rules|fuzz|growth|interleavings|nemesis|planted|soak")
 """Files whose tests try many seeds or schedules, or go on for long."""
 _KAFKA_FOLDERS = frozenset({"interop", "bench"})
 """The folders in which `make test-kafka` looks."""

@@ -55,10 +55,10 @@ class SimRuntime:
     ) -> None:
         self.seed = seed
         self.machine = machine
-        self.random = _generator(seed, f"machine {machine}")
+        self.random = generator(seed, f"machine {machine}")
         self.clock: MovableClock = world.clock if world else MovableClock(SimClock())
         self.network: SimNetwork = (
-            world.network if world else SimNetwork(_generator(seed, "network"), conditions)
+            world.network if world else SimNetwork(generator(seed, "network"), conditions)
         )
         self._machines: dict[str, SimRuntime] = world._machines if world else {}
         self._machines[machine] = self
@@ -138,6 +138,7 @@ def _described(context: dict[str, Any]) -> str:
     return f"{context['message']}{trace}"
 
 
-def _generator(seed: int, purpose: str) -> Random:
+def generator(seed: int, purpose: str) -> Random:
+    """Randomness for one purpose, which no other draws from."""
     # A text as seed goes through SHA-512: the same on every machine, and unrelated for each purpose.
     return Random(f"{seed} {purpose}")
