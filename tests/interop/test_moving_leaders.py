@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import gc
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 
 import pytest
 
 from tests.interop.brokers import Broker
-from tests.interop.peers import PEERS, Outcome, Peer
-from tests.interop.waiting import eventually
+from tests.interop.peers import PEERS, Peer
+from tests.interop.streams import PARTITIONS, Stream, undisturbed
 
-PARTITIONS = 3
 FIRST, *OTHERS = PEERS
 # Apache Kafka is here to show that the tests are right; one client does for that.
 every_peer = pytest.mark.parametrize(
@@ -30,59 +27,12 @@ every_peer = pytest.mark.parametrize(
 )
 # kafka-python drops the sockets of nodes that it did not reach without closing them.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-DURABLE = {"min.insync.replicas": "2"}
 
 
 @pytest.fixture(autouse=True)
 def _dropped_sockets_end_here() -> Iterator[None]:
     yield
     gc.collect()
-
-
-class Stream:
-    """A producer at work in a thread, and how far it has come."""
-
-    def __init__(self, peer: Peer, broker: Broker, topic: str) -> None:
-        self._number = 0
-        self._stopped = threading.Event()
-        self._pool = ThreadPoolExecutor(1)
-        self._outcome = self._pool.submit(peer.stream, broker.bootstrap, topic, PARTITIONS, self._more)
-
-    def wait_for_more(self, records: int = 300) -> None:
-        """Until so many more were sent: the next disturbance meets a producer at full speed."""
-        wanted = self._number + records
-        eventually(
-            lambda: self._number >= wanted or self._outcome.done(), f"record {wanted} to be sent", within=90
-        )
-
-    def finish(self) -> Outcome:
-        self._stopped.set()
-        try:
-            return self._outcome.result(120)
-        finally:
-            self._pool.shutdown()
-
-    def _more(self, number: int) -> bool:
-        self._number = number
-        return not self._stopped.is_set()
-
-
-def undisturbed(peer: Peer, broker: Broker, disturb: Callable[[str, Stream], None]) -> None:
-    """Every number that was sent is there once, in order, whatever was done meanwhile."""
-    topic = broker.create_topic(PARTITIONS, DURABLE)
-    stream = Stream(peer, broker, topic)
-    try:
-        stream.wait_for_more()
-        disturb(topic, stream)
-        stream.wait_for_more()
-    finally:
-        outcome = stream.finish()
-    assert outcome.errors == []
-    for partition in range(PARTITIONS):
-        wanted = [b"%d" % number for number in range(partition, outcome.sent, PARTITIONS)]
-        found = peer.consume(broker.bootstrap, topic, len(wanted), partition=partition)
-        assert [record.value for record in found] == wanted
-        assert peer.range_of(broker.bootstrap, topic, partition) == (0, len(wanted))
 
 
 @every_peer
