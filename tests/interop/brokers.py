@@ -6,6 +6,8 @@ What clients do has its place elsewhere; here topics are made, leaders moved, no
 
 from __future__ import annotations
 
+import os
+import signal
 from abc import ABC, abstractmethod
 
 from ottla.broker import Cluster
@@ -48,6 +50,18 @@ class Broker(ABC):
         """Start a stopped node again, with its data and its address."""
 
     @abstractmethod
+    def kill_node(self, node_id: int) -> None:
+        """End a node at once: it hands nothing over and writes nothing. The others notice when its session ends."""
+
+    @abstractmethod
+    def pause_node(self, node_id: int) -> None:
+        """Hold a node: its connections stay, and nothing comes from it until `resume_node`."""
+
+    @abstractmethod
+    def resume_node(self, node_id: int) -> None:
+        """Let a node go on."""
+
+    @abstractmethod
     def move_leader(self, topic: str, partition: int, node_id: int) -> None:
         """Make a node that has a replica of the partition its leader."""
 
@@ -58,17 +72,30 @@ class Broker(ABC):
     def leader(self, topic: str, partition: int = 0) -> int:
         return confluent.leader(self.bootstrap, topic, partition)
 
-    def restart(self, node_id: int, topic: str, partitions: int) -> None:
-        """Stop a node and start it again; done when all its replicas of the topic are in sync."""
-        self.stop_node(node_id)
-        self.start_node(node_id)
+    @abstractmethod
+    def address(self, node_id: int) -> str:
+        """Where a node listens, whether or not it does now."""
+
+    def wait_until_fenced(self, node_id: int) -> None:
+        """Until the other nodes count a node out."""
+        others = ",".join(self.address(each) for each in self.node_ids if each != node_id)
+        eventually(lambda: node_id not in confluent.brokers(others), f"node {node_id} to be fenced")
+
+    def wait_until_in_sync(self, topic: str, partitions: int) -> None:
+        """Until every node has an in-sync replica of every partition."""
         eventually(
             lambda: all(
                 confluent.in_sync(self.bootstrap, topic, partition) == sorted(self.node_ids)
                 for partition in range(partitions)
             ),
-            f"node {node_id} to be in sync again",
+            f"every replica of {topic} to be in sync",
         )
+
+    def restart(self, node_id: int, topic: str, partitions: int) -> None:
+        """Stop a node and start it again; done when all its replicas of the topic are in sync."""
+        self.stop_node(node_id)
+        self.start_node(node_id)
+        self.wait_until_in_sync(topic, partitions)
 
 
 class EmbeddedBroker(Broker):
@@ -80,6 +107,7 @@ class EmbeddedBroker(Broker):
         self._cluster = cluster
         # The cluster itself names those that run.
         self._node_ids = sorted(cluster.nodes)
+        self._addresses = dict(zip(cluster.nodes, cluster.bootstrap.split(","), strict=True))
 
     @property
     def bootstrap(self) -> str:
@@ -89,11 +117,40 @@ class EmbeddedBroker(Broker):
     def node_ids(self) -> list[int]:
         return self._node_ids
 
+    def address(self, node_id: int) -> str:
+        return self._addresses[node_id]
+
     def stop_node(self, node_id: int) -> None:
         self._cluster.stop_node(node_id)
 
     def start_node(self, node_id: int) -> None:
         self._cluster.start_node(node_id)
+
+    def kill_node(self, node_id: int) -> None:
+        self._cluster.stop_node(node_id, clean=False)
+
+    def pause_node(self, node_id: int) -> None:
+        self._cluster.pause_node(node_id)
+
+    def resume_node(self, node_id: int) -> None:
+        self._cluster.resume_node(node_id)
+
+    def wait_until_fenced(self, node_id: int) -> None:
+        if node_id not in self._cluster.nodes:
+            # What is dead does not come back by itself: the controller need not wait for the end of its session.
+            self._cluster.fence_node(node_id)
+        super().wait_until_fenced(node_id)
+
+    def cut_off(self, node_id: int) -> None:
+        """Cut a node off from the other nodes, not from clients and the controller."""
+        for other in self._node_ids:
+            if other != node_id:
+                self._cluster.cut_link(node_id, other)
+
+    def heal(self, node_id: int) -> None:
+        for other in self._node_ids:
+            if other != node_id:
+                self._cluster.heal_link(node_id, other)
 
     def move_leader(self, topic: str, partition: int, node_id: int) -> None:
         self._cluster.move_leader(topic, partition, node_id)
@@ -115,11 +172,23 @@ class ApacheBroker(Broker):
     def node_ids(self) -> list[int]:
         return self._kafka.node_ids
 
+    def address(self, node_id: int) -> str:
+        return dict(zip(self.node_ids, self.bootstrap.split(","), strict=True))[node_id]
+
     def stop_node(self, node_id: int) -> None:
         self._kafka.stop_node(node_id)
 
     def start_node(self, node_id: int) -> None:
         self._kafka.start_node(node_id)
+
+    def kill_node(self, node_id: int) -> None:
+        self._kafka.kill_node(node_id)
+
+    def pause_node(self, node_id: int) -> None:
+        os.kill(self._kafka.pid(node_id), signal.SIGSTOP)
+
+    def resume_node(self, node_id: int) -> None:
+        os.kill(self._kafka.pid(node_id), signal.SIGCONT)
 
     def move_leader(self, topic: str, partition: int, node_id: int) -> None:
         # The first replica is the preferred leader: put it first, then elect it.

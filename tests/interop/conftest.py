@@ -61,6 +61,21 @@ def embedded3() -> Iterator[Cluster]:
         yield cluster
 
 
+# A node that fails is missed within a second.
+_ALERT = {
+    "broker.session.timeout.ms": "600",
+    "broker.heartbeat.interval.ms": "60",
+    "replica.lag.time.max.ms": "600",
+}
+
+
+@pytest.fixture(scope="session")
+def alert3() -> Iterator[Cluster]:
+    """The embedded cluster, three nodes that miss each other soon."""
+    with Cluster(brokers=3, config=_ALERT) as cluster:
+        yield cluster
+
+
 BROKERS = ["ottla", pytest.param("apache", marks=pytest.mark.kafka)]
 
 
@@ -78,6 +93,14 @@ def broker3(request: pytest.FixtureRequest) -> Broker:
     """A cluster of three nodes, of either kind."""
     if request.param == "ottla":
         return EmbeddedBroker(request.getfixturevalue("embedded3"))
+    return ApacheBroker(request.getfixturevalue("apache3"))
+
+
+@pytest.fixture(params=BROKERS)
+def failing3(request: pytest.FixtureRequest) -> Broker:
+    """A cluster of three nodes whose nodes may fail: it takes seconds to notice, and not half a minute."""
+    if request.param == "ottla":
+        return EmbeddedBroker(request.getfixturevalue("alert3"))
     return ApacheBroker(request.getfixturevalue("apache3"))
 
 

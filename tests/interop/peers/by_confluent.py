@@ -19,6 +19,11 @@ class Confluent:
     name = "confluent-kafka"
     writes_null_headers = True
 
+    def __init__(self, **streaming: str | int | bool) -> None:
+        """With the settings of `stream` by librdkafka's names, dots as underscores."""
+        settings = streaming or {"enable_idempotence": True}
+        self._streaming = {name.replace("_", "."): value for name, value in settings.items()}
+
     def produce(
         self, bootstrap: str, topic: str, records: Sequence[Sent], *, codec: str = "none", partition: int = 0
     ) -> list[int]:
@@ -46,7 +51,7 @@ class Confluent:
         return offsets
 
     def stream(self, bootstrap: str, topic: str, partitions: int, more: Callable[[int], bool]) -> Outcome:
-        settings = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 1, **_QUIET}
+        settings = {"bootstrap.servers": bootstrap, "linger.ms": 1, **self._streaming, **_QUIET}
         producer = Producer(settings)
         errors: list[str] = []
 
