@@ -254,7 +254,7 @@ def _is_replicated(cluster: AsyncCluster) -> bool:
 
 def _condition(cluster: AsyncCluster) -> str:
     """What a person wants to see first of a cluster that is not well."""
-    lines = [f"not in sync: {cluster.under_replicated(TOPIC)}, without a leader: {cluster.offline(TOPIC)}"]
+    lines = [f"not in sync: {cluster.under_replicated(TOPIC)}, without a leader: {cluster.offline()}"]
     for node_id, node in sorted(cluster.nodes.items()):
         for (topic, index), replica in sorted(node.replicas.partitions.items()):
             if topic == TOPIC:
