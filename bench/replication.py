@@ -4,8 +4,9 @@ Three nodes, topics of six partitions, values of 1,000 bytes, acks=all; confluen
 which it is fastest. Replication factor 3 is held against replication factor 1 of the same cluster, in megabytes per
 second and in resident memory, and against three nodes of Apache Kafka, in megabytes for each second of CPU that all
 brokers spend: where the client and the brokers share two cores, megabytes per second say more of the machine. Kafka's
-nodes run with the options of the JVM that its own start script has, and are warm before they are measured; their logs
-are files, in the page cache as always, and those of the embedded cluster are memory.
+nodes are warm before they are measured, and run with the first compiler alone and the serial collector: with the
+options of its own start script they spend up to twice the CPU in their first gigabytes. Their logs are files, in the
+page cache as always, and those of the embedded cluster are memory.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ import ottla
 from bench.harness import Figure, Result, interleaved, progress
 from bench.processes import OTTLA, Process, running
 from ottla.broker import Cluster
-from tests.interop import java
 from tests.interop.apache import ApacheKafka
 
 NODES = 3
@@ -142,7 +142,7 @@ def _throughput(result: Result, scale: Scale, repeats: int) -> None:
 def _against_kafka(result: Result, scale: Scale, repeats: int) -> None:
     """The CPU of all brokers for what is produced at replication factor 3."""
     progress("replication: starting Apache Kafka")
-    with ApacheKafka(nodes=NODES, jvm=java.KAFKAS_OWN) as kafka, running(OURS) as ours:
+    with ApacheKafka(nodes=NODES) as kafka, running(OURS) as ours:
         theirs = [Process(kafka.pid(node_id), kafka.bootstrap) for node_id in kafka.node_ids]
         loads = {
             "ottla": (Load(ours.bootstrap, scale.megabytes), [ours]),

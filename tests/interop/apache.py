@@ -14,7 +14,7 @@ import shutil
 import socket
 import tempfile
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -39,18 +39,11 @@ _PORTS = range(15_000, 30_000)
 class ApacheKafka:
     """One or more nodes, each broker and controller, named by their broker id: 1, 2, 3.
 
-    `properties` go into every node's server.properties and win over the harness's own; `jvm` are options of java.
+    `properties` go into every node's server.properties and win over the harness's own.
     """
 
-    def __init__(
-        self,
-        nodes: int = 1,
-        properties: Mapping[str, str] | None = None,
-        *,
-        jvm: Sequence[str] = java.SHORT_LIVED,
-    ) -> None:
+    def __init__(self, nodes: int = 1, properties: Mapping[str, str] | None = None) -> None:
         self._count = nodes
-        self._jvm = jvm
         self._properties = properties or {}
         self._nodes: dict[int, Node] = {}
 
@@ -110,11 +103,8 @@ class ApacheKafka:
 
     def _make_nodes(self) -> dict[int, Node]:
         ports = iter(_free_ports(2 * self._count))
-        folder = self._folder
         return {
-            node_id: Node(
-                node_id, folder / f"node-{node_id}", next(ports), next(ports), _random_id(), self._jvm
-            )
+            node_id: Node(node_id, self._folder / f"node-{node_id}", next(ports), next(ports), _random_id())
             for node_id in range(1, self._count + 1)
         }
 

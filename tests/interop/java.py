@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from tests.interop import jars
@@ -42,20 +41,15 @@ TOOLS = {
 
 _REPOSITORY = Path(__file__).parents[2]
 _LOGGING = Path(__file__).with_name("log4j2.properties")
-# A node of a test lives for seconds: quick to start beats quick in the long run.
-SHORT_LIVED = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-# As kafka-server-start.sh has it: for what is measured.
-KAFKAS_OWN = (
-    "-Xms1g",
-    "-Xmx1g",
-    "-server",
-    "-XX:+UseG1GC",
-    "-XX:MaxGCPauseMillis=20",
-    "-XX:InitiatingHeapOccupancyPercent=35",
-    "-XX:+ExplicitGCInvokesConcurrent",
-    "-XX:MaxInlineLevel=15",
+_FLAGS = (
+    "-Xms256m",
+    "-Xmx512m",
+    # A node of a test lives for seconds: quick to start beats quick in the long run.
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:-UsePerfData",
+    f"-Dlog4j2.configurationFile={_LOGGING}",
 )
-_FLAGS = ("-XX:-UsePerfData", f"-Dlog4j2.configurationFile={_LOGGING}")
 
 
 def problem() -> str | None:
@@ -65,13 +59,11 @@ def problem() -> str | None:
     return None if checked.returncode == 0 else checked.stderr.strip()
 
 
-def command(
-    main_class: str, *arguments: str, log_level: str = "WARN", jvm: Sequence[str] = SHORT_LIVED
-) -> list[str]:
+def command(main_class: str, *arguments: str, log_level: str = "WARN") -> list[str]:
     """The command line that runs a class from the jars; it needs `environment` as well."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java") or "java"
-    return [java, *jvm, *_FLAGS, f"-Dottla.log.level={log_level}", main_class, *arguments]
+    return [java, *_FLAGS, f"-Dottla.log.level={log_level}", main_class, *arguments]
 
 
 def environment() -> dict[str, str]:

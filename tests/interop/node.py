@@ -6,7 +6,7 @@ can be started again: it keeps its folder, its id and its ports.
 
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.interop import java
@@ -25,15 +25,7 @@ class NodeError(RuntimeError):
 class Node:
     """The node `node_id`, in a folder of its own."""
 
-    def __init__(
-        self,
-        node_id: int,
-        folder: Path,
-        port: int,
-        quorum_port: int,
-        directory_id: str,
-        jvm: Sequence[str] = java.SHORT_LIVED,
-    ) -> None:
+    def __init__(self, node_id: int, folder: Path, port: int, quorum_port: int, directory_id: str) -> None:
         self.node_id = node_id
         self.address = f"{HOST}:{port}"
         self.controller_address = f"{HOST}:{quorum_port}"
@@ -41,7 +33,6 @@ class Node:
         self.log = folder / "server.log"
         self._folder = folder
         self._settings = folder / "server.properties"
-        self._jvm = jvm
         self._process: Supervised | None = None
 
     def configure(self, properties: Mapping[str, str]) -> None:
@@ -123,7 +114,7 @@ class Node:
         return NodeError(f"Apache Kafka node {self.node_id} {what}; {excerpt}")
 
     def _launch(self, main_class: str, *arguments: str) -> None:
-        command = java.command(main_class, *arguments, log_level="INFO", jvm=self._jvm)
+        command = java.command(main_class, *arguments, log_level="INFO")
         with self.log.open("ab") as log:
             self._process = Supervised(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=java.environment()
