@@ -338,10 +338,12 @@ class ReplicaFetcher:
                 *(self._node_id, *partition.key, offset, latest),
             )
             partition.truncate_to(latest)
+            self._on_fetched(partition, 0, 0)
             return
         earliest = await self._offset(followed, _EARLIEST)
         if self._is_current(followed, offset) and earliest > offset:
             partition.truncate_fully(earliest)
+            self._on_fetched(partition, 0, 0)
 
     async def _offset(self, followed: Followed, timestamp: int) -> int:
         partition = followed.partition
