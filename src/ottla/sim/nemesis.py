@@ -30,6 +30,9 @@ _FEWEST, _MOST = 7, 13
 _CONTROLLER: Final = "controller"
 _MODES: Final[tuple[CutMode, ...]] = ("silent", "one way", "reset")
 _ANOTHER_TRY: Final = 2.0
+_PROPOSES_WITHIN: Final = 2.0
+_GLANCE: Final = 0.0001
+"""Less than the latency of a link: what a node has sent has not arrived."""
 _PATIENCE: Final = 60.0
 """How long healing may take: nodes that start wait for the controller, and stops for its consent."""
 
@@ -124,13 +127,25 @@ class Scene:
         """A node to be stopped, which no other fault stops or starts until it is given back."""
         if node_id is None:
             node_id = self.node().id
-        if node_id in self.taken or node_id not in self.cluster.nodes:
-            free = [each for each in sorted(self.cluster.nodes) if each not in self.taken]
-            if not free:
-                raise NoVictimError
-            node_id = self.random.choice(free)
+            if node_id in self.taken:
+                node_id = self.random.choice(self.free() or [node_id])
+        if node_id not in self.free():
+            raise NoVictimError
         self.taken[node_id] = None
         return node_id
+
+    def free(self) -> list[int]:
+        """The nodes that run, and that no fault is about to stop."""
+        return [each for each in sorted(self.cluster.nodes) if each not in self.taken]
+
+    def roles(self) -> tuple[int, int, int]:
+        """A leader and its two followers, all of them free."""
+        _, leader = self.leader()
+        followers = [each for each in self.free() if each != leader]
+        if leader in self.taken or len(followers) < 2:
+            raise NoVictimError
+        follower, other = self.random.sample(followers, 2)
+        return leader, follower, other
 
     async def stop(self, node_id: int, *, clean: bool) -> None:
         await self.cluster.stop_node(node_id, clean=clean)
@@ -165,19 +180,16 @@ async def cascade(scene: Scene) -> Injury:
     await scene.stop(killed[0], clean=False)
     await asyncio.sleep(scene.random.choice([0.0, 0.1, 3.0, 10.0]))
     successor = scene.leaders().get(partition)
-    if successor is not None and successor not in scene.taken:
-        killed.append(scene.take(successor))
-        await scene.stop(successor, clean=False)
+    if successor is not None:
+        killed += await _kill_unless_taken(scene, successor)
     return Injury(f"nodes {killed}", lambda: _start_all(scene, killed))
 
 
 async def blackout(scene: Scene) -> Injury:
     """All of them at once; they come back in any order."""
-    killed = [scene.take(node_id) for node_id in sorted(scene.cluster.nodes) if node_id not in scene.taken]
-    if len(killed) < 2:
-        for node_id in killed:
-            del scene.taken[node_id]
+    if len(scene.free()) < 2:
         raise NoVictimError
+    killed = [scene.take(node_id) for node_id in scene.free()]
     await asyncio.gather(*(scene.stop(node_id, clean=False) for node_id in killed))
     return Injury(f"nodes {killed}", lambda: _start_all(scene, killed))
 
@@ -318,29 +330,77 @@ def _cut(scene: Scene, ends: list[tuple[str, str]], mode: CutMode) -> Injury:
 
 
 async def lose_isr_change(scene: Scene) -> Injury:
-    """A follower comes back into the ISR and its leader does not learn of it; the two part, and the leader dies."""
-    _, leader = scene.leader()
-    others = [node_id for node_id in sorted(scene.cluster.nodes) if node_id not in scene.taken]
-    if leader not in others or len(others) < 2:
-        raise NoVictimError
-    follower = scene.take(scene.random.choice([each for each in others if each != leader]))
+    """The controller takes a follower in, and its leader does not learn of it; the two part, and the leader dies."""
+    leader, follower, _ = scene.roles()
+    network, machine = scene.runtime.network, scene.machine(leader)
+
+    def cut() -> None:
+        network.cut(_CONTROLLER, machine, "one way")
+
+    scene.take(follower)
     await scene.stop(follower, clean=True)
-    injury = _cut(scene, [(_CONTROLLER, scene.machine(leader))], "one way")
-    await scene.start(follower)
-    await asyncio.sleep(scene.random.choice([0.05, 0.5, 2.0]))
+    await asyncio.gather(scene.start(follower), _until_proposed(scene, leader, cut))
+    await asyncio.sleep(scene.random.choice([0.005, 0.1, 1.0]))
     scene.cluster.cut_link(leader, follower)
-    await asyncio.sleep(scene.random.uniform(0.5, 6.0))
-    if leader in scene.cluster.nodes and leader not in scene.taken:
-        scene.take(leader)
-        await scene.stop(leader, clean=False)
+    await asyncio.sleep(scene.random.uniform(0.5, 4.0))
+    killed = await _kill_unless_taken(scene, leader)
 
     async def heal() -> None:
-        await injury.heal()
+        network.heal(_CONTROLLER, machine)
         scene.cluster.heal_link(leader, follower)
-        if leader in scene.taken and leader not in scene.cluster.nodes:
-            await scene.start(leader)
+        await _start_all(scene, killed)
 
-    return Injury(f"of follower {follower}, leader {leader}", heal)
+    return Injury(f"of leader {leader}, follower {follower}", heal)
+
+
+async def part_at_joining(scene: Scene) -> Injury:
+    """A follower comes back to a leader that was restarted; when that takes it in the two part, and the leader dies.
+
+    Such a leader knows a high watermark from some time ago only, and the follower may have come as far as that.
+    """
+    leader, follower, other = scene.roles()
+
+    def cut() -> None:
+        scene.cluster.cut_link(leader, follower)
+
+    for node_id in (leader, follower, other):
+        scene.take(node_id)
+    await scene.stop(follower, clean=True)
+    await asyncio.sleep(scene.random.uniform(0.5, 3.0))
+    await scene.stop(other, clean=True)
+    await scene.stop(leader, clean=False)
+    await scene.start(leader)
+    await asyncio.gather(scene.start(follower), _until_proposed(scene, leader, cut))
+    await asyncio.sleep(scene.random.choice([0.005, 0.1, 1.0]))
+    killed = await _kill_unless_taken(scene, leader)
+
+    async def heal() -> None:
+        # As the last one, the other node finds whoever leads by then.
+        await _start_all(scene, killed)
+        scene.cluster.heal_link(leader, follower)
+        await scene.start(other)
+
+    return Injury(f"leader {leader}, follower {follower}", heal)
+
+
+async def _until_proposed(scene: Scene, leader: int, cut: Callable[[], None]) -> None:
+    """Cuts in the moment in which a leader proposes to change an ISR, or after a while if it does not."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _PROPOSES_WITHIN
+    while loop.time() < deadline and leader in scene.cluster.nodes:
+        replicas = scene.cluster.nodes[leader].replicas.partitions.values()
+        if any(replica.pending is not None for replica in replicas):
+            break
+        await asyncio.sleep(_GLANCE)
+    cut()
+
+
+async def _kill_unless_taken(scene: Scene, node_id: int) -> list[int]:
+    if node_id in scene.taken or node_id not in scene.cluster.nodes:
+        return []
+    scene.take(node_id)
+    await scene.stop(node_id, clean=False)
+    return [node_id]
 
 
 async def slow_follower(scene: Scene) -> Injury:
@@ -485,6 +545,7 @@ KINDS: Final[dict[str, tuple[Kind, int]]] = {
     "cut controller": (cut_controller, 3),
     "zombie": (zombie, 4),
     "lose ISR change": (lose_isr_change, 3),
+    "part at joining": (part_at_joining, 3),
     "cut client": (cut_client, 2),
     "slow follower": (slow_follower, 2),
     "reset": (reset, 2),

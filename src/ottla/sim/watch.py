@@ -1,7 +1,8 @@
 """A look at every replica of a topic, again and again while a simulation runs: what holds at every moment.
 
-One leader in each epoch; what one replica calls committed stays as it is, on that replica and on all others; and
-whoever leads has all of it. A history with the logs in the end (checks.py) would show a part of that only, and late.
+One leader in each epoch; what one replica calls committed stays as it is, on that replica and on all others; the
+latest leader has all of it; nothing is asked again and again. A history with the logs in the end (checks.py) would
+show a part of that only, and late.
 
 The watch reads what nodes have in memory and changes nothing.
 """
@@ -9,16 +10,21 @@ The watch reads what nodes have in memory and changes nothing.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.broker.replication.partition import Partition
 from ottla.sim.checks import FinalLogs, LoggedRecord, RuleViolation
+from ottla.sim.trace import Trace
 from ottla.wire.batch_header import LOG_OVERHEAD, unpack_header
 from ottla.wire.records import decode_fetch
 
 _EVERY: Final = 0.1
+_COUNTS: Final = 30
+_MOST_ARRIVALS: Final = 3000
+"""In as many looks as are counted: four times as many as ever come where nothing is asked again and again."""
 _MAX_BYTES: Final = 1 << 24
 
 
@@ -36,8 +42,10 @@ class CommittedBatch(NamedTuple):
 class Watch:
     """Looks at the replicas of one topic. Violations are kept until the end, each once."""
 
-    def __init__(self, cluster: AsyncCluster, topic: str) -> None:
+    def __init__(self, cluster: AsyncCluster, topic: str, trace: Trace) -> None:
         self._cluster = cluster
+        self._trace = trace
+        self._counts: deque[int] = deque(maxlen=_COUNTS)
         self._topic = topic
         self._leaders: dict[tuple[int, int], int] = {}
         # By partition, the batch at each offset that some replica has called committed.
@@ -64,6 +72,7 @@ class Watch:
     async def _run(self) -> None:
         while True:
             self.look()
+            self._look_at_traffic()
             await asyncio.sleep(_EVERY)
 
     def look(self) -> None:
@@ -74,6 +83,12 @@ class Watch:
                     self._compare(node_id, index, replica)
                     if replica.is_leader:
                         self._look_at_leader(node_id, index, replica)
+
+    def _look_at_traffic(self) -> None:
+        self._counts.append(self._trace.count)
+        arrived = self._counts[-1] - self._counts[0]
+        if arrived > _MOST_ARRIVALS:
+            self._report("busy without end", f"{arrived} arrivals in {_EVERY * _COUNTS:g} s")
 
     def _report(self, rule: str, what: str) -> None:
         self._violations[RuleViolation(rule, what)] = None

@@ -100,6 +100,15 @@ class Writer:
         delivery.add_done_callback(self._decided)
         return delivery
 
+    async def write_surely(self, partition: int) -> None:
+        """Returns when a new record is acknowledged. It may fail with older ones, in whose batch it was."""
+        while True:
+            try:
+                await (await self.write(partition))
+                return
+            except DeliveryError:
+                continue
+
     def _decided(self, delivery: Delivery) -> None:
         self._pending -= 1
         if delivery.error is None:
