@@ -34,7 +34,7 @@ TESTED_THROUGH: dict[str, str] = {
     "serde/context.py": "tests/serde/test_calls.py",
     "sim/errors.py": "tests/sim/test_loop.py",
     "sim/trial.py": "tests/sim/test_nemesis.py",
-    "sim/watch.py": "tests/sim/test_nemesis.py",
+    "sim/watch.py": "tests/sim/test_planted_bugs.py",
     "sim/workload.py": "tests/sim/test_nemesis.py",
     # The compiled codecs are tested as what they make of every message, and one codec beside the next.
     "wire/apis.py": "tests/wire/test_frames.py",
