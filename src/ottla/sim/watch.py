@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from ottla.broker.cluster.cluster import AsyncCluster
-from ottla.broker.replication.partition import Partition
+from ottla.broker.replication.partition import NO_EPOCH, Partition
 from ottla.sim.checks import FinalLogs, LoggedRecord, RuleViolation
 from ottla.sim.trace import Trace
 from ottla.wire.batch_header import LOG_OVERHEAD, unpack_header
@@ -48,6 +48,8 @@ class Watch:
         self._counts: deque[int] = deque(maxlen=_COUNTS)
         self._topic = topic
         self._leaders: dict[tuple[int, int], int] = {}
+        # By partition, the latest that any replica has heard of.
+        self._epochs: dict[int, int] = {}
         # By partition, the batch at each offset that some replica has called committed.
         self._committed: dict[int, list[CommittedBatch]] = {}
         # By node and partition, how far a replica has been compared with that.
@@ -77,12 +79,19 @@ class Watch:
 
     def look(self) -> None:
         """At everything, now."""
-        for node_id, node in self._cluster.nodes.items():
-            for (topic, index), replica in node.replicas.partitions.items():
-                if topic == self._topic:
-                    self._compare(node_id, index, replica)
-                    if replica.is_leader:
-                        self._look_at_leader(node_id, index, replica)
+        replicas = [
+            (node_id, index, replica)
+            for node_id, node in self._cluster.nodes.items()
+            for (topic, index), replica in node.replicas.partitions.items()
+            if topic == self._topic
+        ]
+        # First what is committed, and in which epoch, as far as any replica knows: a leader is judged by all of it.
+        for node_id, index, replica in replicas:
+            self._compare(node_id, index, replica)
+            self._epochs[index] = max(self._epochs.get(index, NO_EPOCH), replica.leader_epoch)
+        for node_id, index, replica in replicas:
+            if replica.is_leader:
+                self._look_at_leader(node_id, index, replica)
 
     def _look_at_traffic(self) -> None:
         self._counts.append(self._trace.count)
@@ -102,8 +111,7 @@ class Watch:
                 "two leaders", f"nodes {other} and {node_id} both lead partition {index} in epoch {epoch}"
             )
         committed = len(self._committed.get(index, ()))
-        is_latest = all(epoch >= known for known_index, known in self._leaders if known_index == index)
-        if is_latest and replica.log.log_end_offset < committed:
+        if epoch == self._epochs[index] and replica.log.log_end_offset < committed:
             self._report(
                 "leader lacks what is committed",
                 f"node {node_id} leads partition {index} in epoch {epoch} and ends at {replica.log.log_end_offset}, "

@@ -23,6 +23,7 @@ from ottla.errors import (
     ConnectionFailedError,
     ConnectionLostError,
     DeliveryError,
+    DeliveryTimeoutError,
     KafkaError,
     NoBrokersError,
     RequestTimeoutError,
@@ -106,7 +107,7 @@ class Writer:
             try:
                 await (await self.write(partition))
                 return
-            except DeliveryError:
+            except (DeliveryError, DeliveryTimeoutError):
                 continue
 
     def _decided(self, delivery: Delivery) -> None:
