@@ -33,6 +33,7 @@ TESTED_THROUGH: dict[str, str] = {
     "config/rules.py": "tests/config/test_client.py",
     "serde/context.py": "tests/serde/test_calls.py",
     "sim/errors.py": "tests/sim/test_loop.py",
+    "sim/fault_kinds.py": "tests/sim/test_nemesis.py",
     "sim/trial.py": "tests/sim/test_nemesis.py",
     "sim/watch.py": "tests/sim/test_planted_bugs.py",
     "sim/workload.py": "tests/sim/test_nemesis.py",

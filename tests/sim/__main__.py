@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from ottla.sim.nemesis import KINDS
+from ottla.sim.fault_kinds import KINDS
 from ottla.sim.trial import TrialReport, try_seed
 
 _PRINT_EVERY: Final = 5.0

@@ -13,7 +13,8 @@ from random import Random
 
 import pytest
 
-from ottla.sim.nemesis import KINDS, LASTING, draw_plan
+from ottla.sim.fault_kinds import KINDS, LASTING
+from ottla.sim.nemesis import draw_plan
 from ottla.sim.trial import FEWEST_RECORDS, TrialSettings, try_seed
 
 SEEDS = int(os.environ.get("OTTLA_NEMESIS_SEEDS", "24"))
