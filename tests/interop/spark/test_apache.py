@@ -16,6 +16,7 @@ from tests.interop.spark.outcome import Plain, rows_of
 from tests.interop.spark.run import Run, Stream
 from tests.interop.spark.sinks import records_of
 from tests.interop.spark.topics import CODECS, Entry, Topics, entries
+from tests.interop.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
@@ -99,7 +100,13 @@ def test_a_committed_stream_waits_for_an_open_transaction_and_goes_on_after_it(m
     running.settled()
     assert [values(batch) for batch in running.batches] == [["before"]]
     ending.commit_transaction(30)
-    running.settled()
+
+    def has_come() -> bool:
+        running.settled()
+        return len(running.batches) > 1
+
+    # Kafka writes the markers of a commit behind its response.
+    eventually(has_come, "what was committed", 30)
     running.stopped()
     assert sorted(value for batch in running.batches for value in values(batch)) == [
         "before",
