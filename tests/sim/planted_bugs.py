@@ -69,17 +69,6 @@ def divergence_is_not_cut_off(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ReplicaFetcher, "_append", append_only)
 
 
-def followers_join_below_the_start_of_the_epoch(patch: pytest.MonkeyPatch) -> None:
-    """The high watermark that a new leader knows may be older than what its predecessor has committed."""
-    expand = Partition.expand
-
-    def expand_early(self: Partition, replica: int) -> IsrChange | None:
-        self.epoch_start_offset = -1
-        return expand(self, replica)
-
-    patch.setattr(Partition, "expand", expand_early)
-
-
 def unclean_elections(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(elections, "allows_unclean", lambda context, topic: True)
 
@@ -173,7 +162,6 @@ PLANTED: Final[dict[Plant, tuple[int, ...]]] = {
     acknowledged_after_the_append: (0, 1),
     no_divergence_is_noticed: (3,),
     divergence_is_not_cut_off: (0,),
-    followers_join_below_the_start_of_the_epoch: (12, 26),
     unclean_elections: (3, 8),
     shrinks_without_the_controller: (6, 11),
     followers_forget_producers: (3, 4),
