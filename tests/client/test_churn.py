@@ -33,7 +33,10 @@ async def trouble(cluster: AsyncCluster, world: World, stop: asyncio.Event) -> i
         kind = rounds % 5
         if kind == 0:
             leader = cluster.leader("orders", partition)
-            await cluster.move_leader("orders", partition, leader % 3 + 1)
+            # A node that was just restarted may still be catching up, and only a replica in sync can lead.
+            others = [other for other in cluster.in_sync("orders", partition) if other != leader]
+            if others:
+                await cluster.move_leader("orders", partition, others[0])
         elif kind == 1:
             cluster.faults.add(api="Produce", when="after_append", action=drop, count=1)
         elif kind == 2:
