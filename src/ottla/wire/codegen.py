@@ -109,6 +109,11 @@ def default_source(field: FieldSchema) -> str:
             return repr(int(field.default or 0))
 
 
+def null_marker(field: FieldSchema, version: int) -> int:
+    """What stands for a struct that is null; before one that is there, it is 1. Behind a tag Kafka writes lengths."""
+    return 0 if version in field.tagged else -1
+
+
 def smallest_size(schema: MessageSchema, version: int, type_: str | StructSchema, compact: bool) -> int:
     """The fewest bytes that one value of this type can take: what bounds the length of an array of them."""
     if isinstance(type_, StructSchema):

@@ -21,6 +21,7 @@ from ottla.wire.codegen import (
     is_compact,
     is_fixed,
     is_number_array,
+    null_marker,
     smallest_size,
 )
 from ottla.wire.primitives import MAX_STRING, NUMBER_CODES, READY_LENGTHS, Buffer, MalformedError
@@ -300,10 +301,11 @@ class _DecoderCompiler:
             self._struct(struct_, inner)
             self._flush()
             self._source.add(f"{target} = {inner}")
-        with self._source.block(f"elif {marker} == -1:"):
+        null = null_marker(field, self._version)
+        with self._source.block(f"elif {marker} == {null}:"):
             self._source.add(f"{target} = None")
         with self._source.block("else:"):
-            self._source.add(f"raise _bad_presence({field.name!r}, {marker})")
+            self._source.add(f"raise _bad_presence({field.name!r}, {marker}, {null})")
 
     def _tags(self, struct_: StructSchema, target: str) -> None:
         source = self._source

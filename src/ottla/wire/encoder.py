@@ -12,7 +12,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ottla.wire import primitives
-from ottla.wire.codegen import FIXED_CODES, FunctionSource, default_source, is_compact, is_fixed
+from ottla.wire.codegen import (
+    FIXED_CODES,
+    FunctionSource,
+    default_source,
+    is_compact,
+    is_fixed,
+    null_marker,
+)
 from ottla.wire.explain import NotInVersionError, explain
 from ottla.wire.primitives import MAX_STRING, NUMBER_CODES, READY_LENGTHS, Buffer
 from ottla.wire.schema import FieldSchema, MessageSchema, StructSchema
@@ -97,7 +104,7 @@ class _EncoderCompiler:
         elif field.array:
             self._array(field, value, write, nullable)
         elif isinstance(field.type, StructSchema):
-            self._inner_struct(field.type, value, write, nullable)
+            self._inner_struct(field, field.type, value, write, nullable)
         else:
             self._sized(field.type, field, value, write, nullable)
 
@@ -201,7 +208,9 @@ class _EncoderCompiler:
                 self._sized(field.type, field, item, write, nullable=False)
             self._flush(write)
 
-    def _inner_struct(self, struct_: StructSchema, value: str, write: str, nullable: bool) -> None:
+    def _inner_struct(
+        self, field: FieldSchema, struct_: StructSchema, value: str, write: str, nullable: bool
+    ) -> None:
         inner = self._source.fresh("inner")
         self._source.add(f"{inner} = {value}")
         if not nullable:
@@ -209,7 +218,7 @@ class _EncoderCompiler:
             return
         self._flush(write)
         with self._source.block(f"if {inner} is None:"):
-            self._source.add(f"{write}({struct.pack('>b', -1)!r})")
+            self._source.add(f"{write}({struct.pack('>b', null_marker(field, self._version))!r})")
         with self._source.block("else:"):
             self._run.append(("b", "1"))
             self._struct(struct_, inner, write)

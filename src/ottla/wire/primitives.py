@@ -66,10 +66,10 @@ def bad_tag_size(tag: int, size: int, used: int) -> MalformedError:
     return MalformedError(f"tagged field {tag} claims {size} bytes and has {used}")
 
 
-def bad_presence(field: str, marker: int) -> MalformedError:
+def bad_presence(field: str, marker: int, null: int = -1) -> MalformedError:
     if marker == -1:
         return bad_length(field, -1, 0)
-    return MalformedError(f"{field} is marked {marker}, neither present (1) nor null (-1)")
+    return MalformedError(f"{field} is marked {marker}, neither present (1) nor null ({null})")
 
 
 def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:

@@ -148,11 +148,16 @@ def api_names() -> Mapping[int, str]:
 @cache
 def message_schema(name: str) -> MessageSchema:
     """The schema of one message; KeyError for a name that the protocol does not have."""
-    lines = _blocks()[name].split("\n")
+    return parse_message(_blocks()[name])
+
+
+def parse_message(text: str) -> MessageSchema:
+    """The schema that one block of text describes; kafka.schema says how it is written."""
+    lines = text.split("\n")
     kind, *rest = lines[0].split()
     assert kind in ("request", "response", "header", "data"), kind
     api_key = int(rest.pop(0)) if rest[0].isdigit() else None
-    _, versions_text, flexible_text, *flags = rest
+    name, versions_text, flexible_text, *flags = rest
     versions = Versions.parse(versions_text)
     parser = _BodyParser(lines[1:])
     body = parser.parse(name, versions)

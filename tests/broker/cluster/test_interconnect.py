@@ -158,8 +158,8 @@ def test_a_link_that_is_cut_twice_is_healed_once() -> None:
         await asyncio.sleep(1)
         nodes.interconnect.cut(1, 2)
         nodes.interconnect.cut(3, 1)
-        nodes.interconnect.heal_all()
-        nodes.interconnect.heal_all()
+        for sender, receiver in [(1, 2), (3, 1)] * 2:
+            nodes.interconnect.heal(sender, receiver)
         assert await request == 7
         assert await nodes.request(3, 1) == 7
 

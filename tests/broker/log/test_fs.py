@@ -13,6 +13,15 @@ def content(file: MemoryFile) -> bytes:
     return b"".join(file.read(0, file.size))
 
 
+def test_directories_are_those_that_have_files() -> None:
+    volume = MemoryFileSystem()
+    for path in ("checkpoint", "b/orders-1/0.log", "a/orders-0/0.log", "a/orders-0/0.index"):
+        volume.open(path)
+    assert volume.directories() == ["a/orders-0", "b/orders-1"]
+    volume.remove_directory("a/orders-0")
+    assert volume.directories() == ["b/orders-1"]
+
+
 def test_an_append_says_where_the_data_begins() -> None:
     file = MemoryFile()
     assert [file.append(b"abc"), file.append(b""), file.append(b"de")] == [0, 3, 3]

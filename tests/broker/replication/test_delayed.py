@@ -11,6 +11,7 @@ from ottla import sim
 from ottla.broker.replication.delayed import DelayedRequest, FetchPurgatory, ProgressPurgatory
 from ottla.broker.replication.partition import PartitionKey
 from ottla.broker.server.faults import delay
+from ottla.runtime import MovableClock
 from ottla.sim.runtime import SimRuntime
 from tests.broker.worlds import Body, World, batch
 
@@ -303,3 +304,15 @@ def test_records_that_are_seeded_end_a_long_poll(run: Run) -> None:
             assert (await polling).records
 
     run(body)
+
+
+def test_a_watcher_hears_of_every_change_of_its_partition_until_it_goes() -> None:
+    purgatory = ProgressPurgatory(MovableClock())
+    heard: list[PartitionKey] = []
+    purgatory.watch(ORDERS, lambda: heard.append(ORDERS))
+    for partition in (ORDERS, OTHERS, ORDERS):
+        purgatory.changed(partition)
+    purgatory.unwatch(ORDERS)
+    purgatory.unwatch(ORDERS)
+    purgatory.changed(ORDERS)
+    assert heard == [ORDERS, ORDERS]

@@ -11,6 +11,7 @@ import pytest
 
 import ottla
 from ottla.broker import AsyncCluster
+from ottla.broker.replication.replica_manager import log_directories
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +43,27 @@ def test_a_deleted_topic_leaves_none_of_its_logs_behind(replicas: int) -> None:
             await cluster.delete_topic("orders")
             await cluster.wait_for(lambda: not any(log() for log in logs), "that every log is gone")
             assert not any(len(node.context.fetch_sessions) for node in cluster.nodes.values())
+
+    asyncio.run(main())
+
+
+def test_a_node_deletes_what_was_taken_from_it_while_it_was_down() -> None:
+    async def main() -> None:
+        async with AsyncCluster(brokers=3, topics={"orders": 2, "payments": 2, "audit": 1}) as cluster:
+            for topic, partitions in {"orders": 2, "payments": 2, "audit": 1}.items():
+                await fill(cluster, topic, partitions)
+            volume = cluster._volumes[3]
+            await cluster.stop_node(3)
+            assert len(log_directories(volume)) == 5
+            await cluster.delete_topic("orders")
+            async with ottla.AsyncClient(cluster.bootstrap) as client:
+                await client.admin.alter_partition_reassignments({ottla.TopicPartition("audit", 0): [1, 2]})
+            await cluster.start_node(3)
+            payments = cluster.nodes[3].replicas.partitions
+            assert log_directories(volume) == sorted(replica.log.directory for replica in payments.values())
+            assert sorted(payments) == [("payments", 0), ("payments", 1)]
+            await cluster.wait_until_in_sync("payments")
+            assert [replica.log.log_end_offset for replica in payments.values()] == [1, 1]
 
     asyncio.run(main())
 

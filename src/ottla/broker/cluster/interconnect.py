@@ -100,10 +100,6 @@ class Interconnect:
         for arrive, args in self._cuts.pop((sender, receiver), ()):
             arrive(*args)
 
-    def heal_all(self) -> None:
-        for sender, receiver in list(self._cuts):
-            self.heal(sender, receiver)
-
 
 class Link:
     """A connection in one direction: from a node that requests to one that serves."""

@@ -1,7 +1,7 @@
 """The volume that logs live on: files to which one appends, by path, and the one that is kept in memory.
 
 A log knows only the two protocols here. Paths are strings with "/" between their parts; a directory is there as
-long as a file is in it. A volume outlives the nodes that mount it: what one node wrote and closed, another opens.
+long as a file is in it. A volume outlives its node: what that wrote is there when it starts again.
 
 Invariant: memory that `read` handed out never changes. Bytes behind it may be cut off and written anew, but the new
 ones lie elsewhere. So another file may keep it (`append` with `shared`): replicas of one partition in one process
@@ -57,6 +57,10 @@ class FileSystem(Protocol):
         ...
 
     def exists(self, path: str) -> bool: ...
+
+    def directories(self) -> list[str]:
+        """The sorted paths of all directories that have files right inside."""
+        ...
 
     def list(self, directory: str) -> list[str]:
         """The sorted names of the files right inside `directory`."""
@@ -188,6 +192,9 @@ class MemoryFileSystem:
     def exists(self, path: str) -> bool:
         directory, name = _split(path)
         return name in self._directories.get(directory, {})
+
+    def directories(self) -> list[str]:
+        return sorted(directory for directory in self._directories if directory)
 
     def list(self, directory: str) -> list[str]:
         return sorted(self._directories.get(directory, {}))

@@ -165,6 +165,17 @@ class FetchPurgatory(Purgatory[DelayedFetch[Any]]):
 class ProgressPurgatory(Purgatory[DelayedUntil[Any]]):
     """Requests that wait until replicas have come as far as they have to."""
 
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self._watching: dict[PartitionKey, Callable[[], object]] = {}
+
+    def watch(self, partition: PartitionKey, on_change: Callable[[], object]) -> None:
+        """Calls it whenever something happens to a partition, for one that has more than a request waiting."""
+        self._watching[partition] = on_change
+
+    def unwatch(self, partition: PartitionKey) -> None:
+        self._watching.pop(partition, None)
+
     def park(
         self,
         partitions: Iterable[PartitionKey],
@@ -181,3 +192,5 @@ class ProgressPurgatory(Purgatory[DelayedUntil[Any]]):
         """Something has happened to a partition."""
         for request in self._parked.get(partition, ()):
             request.look_at(partition)
+        if partition in self._watching:
+            self._watching[partition]()

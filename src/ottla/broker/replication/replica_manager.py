@@ -69,6 +69,8 @@ class ReplicaManager:
         self._fail = fail
         self._isr_changes = IsrChanges(node_id, controller, clock, on_change=self._commit, fail=fail)
         self._high_watermarks = read_high_watermarks(fs)
+        self._logs_before = log_directories(fs)
+        """What an earlier life of the node has left behind."""
         self._running = asyncio.Event()
         self._running.set()
 
@@ -227,6 +229,16 @@ class ReplicaManager:
         )
         return partition
 
+    def delete_strays(self) -> None:
+        """Deletes the logs of replicas that were taken from this node while it was down, once it knows of that."""
+        kept = {partition.log.directory for partition in self.partitions.values()}
+        for directory in self._logs_before:
+            if directory not in kept:
+                _log.info("node %s deletes %s: it has no such replica any more", self._node_id, directory)
+                self._high_watermarks.pop(directory, None)
+                self._fs.remove_directory(directory)
+        self._logs_before = []
+
     def expect(self, replica: Partition) -> None:
         """Its log has been written to before this node has heard of the replica: so far it is committed already."""
         self._high_watermarks[replica.log.directory] = replica.high_watermark
@@ -316,3 +328,8 @@ class ReplicaManager:
 def log_directory(topic: str, index: int, topic_id: Uuid) -> str:
     """Below the topic's id: while a slow node still has a deleted topic, its successor needs another directory."""
     return f"{topic_id}/{topic}-{index}"
+
+
+def log_directories(fs: FileSystem) -> list[str]:
+    """The directories of all logs on a volume; checkpoints have one of their own, which is not below a topic."""
+    return [directory for directory in fs.directories() if "/" in directory]
