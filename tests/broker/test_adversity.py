@@ -11,7 +11,7 @@ import pytest
 
 from ottla.errors import ConnectionLostError
 from ottla.wire import api_named, correlation_id_of, decode_response, encode_request
-from ottla.wire.messages import ApiVersionsRequest, ApiVersionsResponse, HeartbeatRequest
+from ottla.wire.messages import ApiVersionsRequest, ApiVersionsResponse, EndTxnRequest
 from tests.broker.worlds import Body, World, batch, connect, fetch_request
 from tests.wire.splitter import FrameSplitter
 
@@ -119,12 +119,12 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(run: Run) -
     run(body)
 
 
-def test_an_api_of_groups_is_refused_until_there_are_groups(run: Run) -> None:
+def test_an_api_of_transactions_is_refused_until_there_are_transactions(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster() as cluster:
             client = await world.client(cluster)
             with pytest.raises(ConnectionLostError):
-                await client.channel.request(HeartbeatRequest(group_id="g", member_id="m"), 4, 1000.0)
+                await client.channel.request(EndTxnRequest(transactional_id="t"), 4, 1000.0)
 
     run(body)
 

@@ -50,6 +50,18 @@ def test_a_connection_that_says_nothing_is_closed_after_a_while(run: Run) -> Non
     run(body)
 
 
+def test_connections_may_be_idle_for_good(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(config={"connections.max.idle.ms": -1}) as cluster:
+            client = await world.client(cluster)
+            await client.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+            cluster.clock.advance(7 * 24 * 3600)
+            assert (await client.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)).error_code == 0
+            assert cluster.node(1).connections == 1
+
+    run(body)
+
+
 def test_a_connection_whose_request_waits_is_not_idle(run: Run) -> None:
     async def body(world: World) -> None:
         config = {"connections.max.idle.ms": 10_000}

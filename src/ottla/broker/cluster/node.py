@@ -19,10 +19,14 @@ from typing import Final
 
 from ottla.broker.cluster.interconnect import Interconnect
 from ottla.broker.configs.node import NodeConfigs
+from ottla.broker.coordinator.groups.manager import GroupShard
+from ottla.broker.coordinator.internal_topics import OFFSETS_TOPIC
 from ottla.broker.coordinator.producer_ids import ProducerIdBlock
+from ottla.broker.coordinator.runtime import CoordinatorRuntime
 from ottla.broker.handlers import BROKER_APIS
 from ottla.broker.handlers.context import NodeContext
 from ottla.broker.log.checkpoints import take_clean_shutdown, write_clean_shutdown
+from ottla.broker.log.config import NEVER
 from ottla.broker.log.fs import FileSystem
 from ottla.broker.metadata.controller_channel import BrokerIdentity, ControllerChannel, Listener
 from ottla.broker.metadata.image import Delta, MetadataImage
@@ -103,6 +107,15 @@ class Node:
             link=interconnect.links_of(self.id, runtime.clock),
             fail=self.fail,
         )
+        self.groups = CoordinatorRuntime(
+            OFFSETS_TOPIC,
+            GroupShard,
+            node_id=self.id,
+            image=self.image,
+            configs=self.configs,
+            replicas=self.replicas,
+            runtime=runtime,
+        )
         self.background = BackgroundTasks(f"node {self.id}")
         apis = BROKER_APIS.limited(options.max_versions or {})
         self.context = NodeContext(
@@ -113,6 +126,7 @@ class Node:
             image=self.image,
             configs=self.configs,
             replicas=self.replicas,
+            groups=self.groups,
             controller=self.link,
             producer_ids=ProducerIdBlock(self.link),
             fetch_sessions=FetchSessions(
@@ -125,10 +139,11 @@ class Node:
         self.dispatcher = Dispatcher(
             self.context, apis, faults, self.configs.value("queued.max.requests"), listener=_LISTENER
         )
+        idle = self.configs.value("connections.max.idle.ms") / 1000
         limits = Limits(
             max_request_bytes=self.configs.value("socket.request.max.bytes"),
             max_connections=self.configs.value("max.connections"),
-            max_idle_seconds=self.configs.value("connections.max.idle.ms") / 1000,
+            max_idle_seconds=NEVER if idle < 0 else idle,
         )
         self.server = Server(runtime, self.dispatcher, limits, f"node {self.id}", self.fail)
         self.peers = PeerRequests(self.context, apis)
@@ -156,6 +171,7 @@ class Node:
         except ConnectionAbortedError:
             self.check_alive()  # why it has stopped, where that was its own failure
             raise
+        self.replicas.delete_strays()
         self._is_ready = True
         if not self._is_paused:
             self.server.resume()
@@ -197,6 +213,7 @@ class Node:
             timer.cancel()
         await self.peers.close()
         await self.background.close()
+        await self.groups.close()
         await self.replicas.close(clean=clean)
         if clean:
             try:
@@ -211,12 +228,14 @@ class Node:
         self.dispatcher.pause()
         self.peers.pause()
         self.replicas.pause()
+        self.groups.pause()
         self.link.pause()
 
     def resume(self) -> None:
         self._is_paused = False
         self.link.resume()
         self.replicas.resume()
+        self.groups.resume()
         self.peers.resume()
         if self._is_ready:
             self.server.resume()
@@ -227,9 +246,10 @@ class Node:
         return len(self.server.connections)
 
     def _apply(self, delta: Delta) -> None:
-        """The image has changed: configs and replicas follow it."""
+        """The image has changed: configs, replicas and coordinators follow it."""
         self.replicas.reconfigure(self.configs.apply(delta))
         self.replicas.apply(delta, self.context.now_ms())
+        self.groups.apply(delta)
 
     # What time does
 

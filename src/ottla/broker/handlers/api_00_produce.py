@@ -1,12 +1,12 @@
 """Produce: append a producer's batches to the partitions that this node leads.
 
-One batch per partition, of magic 2, checked as Kafka checks it (log/validation.py), and in its order: what is damaged
-or transactional in any partition, then whether there is such a partition, then the form of its batch, then acks, of
-which there are 0, 1 and all. acks=all waits until every batch is on all replicas in sync, or `timeout_ms` have
-passed; what was appended stays in any case. acks=0 gets no response, and a refusal closes its connection, which is
-all that such a producer can notice. Versions 0 to 2 are advertised but not served, like Apache Kafka 4: librdkafka
-takes their absence for a broker without compression. Topic ids since version 13; leader hints since version 10
-(KIP-951).
+One batch per partition, of magic 2, checked as Kafka checks it (log/validation.py), and in its order: what is
+damaged or transactional in any partition, then whether there is such a partition, then the form of its batch, then
+acks, of which there are 0, 1 and all. acks=all waits until every batch is on all replicas in sync, or `timeout_ms`
+have passed; what was appended stays in any case. acks=0 gets no response, and a refusal closes its connection, which
+is all that such a producer can notice. Versions 0 to 2 are advertised but not served, like Apache Kafka 4:
+librdkafka takes their absence for a broker without compression. Topic ids since version 13; leader hints since
+version 10 (KIP-951).
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """ListOffsets: the offsets at the ends of a log, or at a time.
 
-Only the leader serves it, except to a replica id of -2 (debugging). A time gives the first record with that timestamp
-or a later one; below zero it has a meaning of its own, each since some version, else UNSUPPORTED_VERSION. What a
-client may not read yet has no offset for it: the latest is the high watermark, with read_committed the last stable
-offset. A leader that has not heard from its followers yet may know a lower one than its predecessor has told: until
-then it has none to tell (KIP-207). Nothing is tiered, so -5 and -6 find nothing. A partition that is named twice is
-INVALID_REQUEST.
+Only the leader serves it, except to a replica id of -2 (debugging). A time gives the first record with that
+timestamp or a later one; below zero it has a meaning of its own, each since some version, else UNSUPPORTED_VERSION.
+What a client may not read yet has no offset for it: the latest is the high watermark, with read_committed the last
+stable offset. A leader that has not heard from its followers yet may know a lower one than its predecessor has told:
+until then it has none to tell (KIP-207). Nothing is tiered, so -5 and -6 find nothing. A partition that is named
+twice is INVALID_REQUEST.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """FindCoordinator: the node that coordinates a group or a share partition, which is a partition leader's office.
 
-A key belongs to a partition of an internal topic (internal_topics.py), and its leader is the coordinator.
-The topic is created when it is first needed; until it has a leader the response is COORDINATOR_NOT_AVAILABLE, and the
-client sends it again. Many keys at once since version 4, share groups since 6; an older share key, one that is no
+A key belongs to a partition of an internal topic (internal_topics.py), and its leader is the coordinator. The topic
+is created when it is first needed; until it has a leader the response is COORDINATOR_NOT_AVAILABLE, and the client
+sends it again. Many keys at once since version 4, share groups since 6; an older share key, one that is no
 group:topic id:partition, and an unknown type are INVALID_REQUEST. Transactions are not served, and it says so.
 """
 

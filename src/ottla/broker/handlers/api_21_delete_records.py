@@ -1,8 +1,8 @@
 """DeleteRecords: move a partition's log start forward, so that what lies before it is gone (KIP-107).
 
 Only the leader serves it, and responds when the log of every replica that is alive begins there, or with
-REQUEST_TIMED_OUT after `timeout_ms`. Offset -1 stands for the high watermark; beyond it is OFFSET_OUT_OF_RANGE, and a
-start that is further on already stays. A topic that is only compacted is POLICY_VIOLATION, Kafka's own topics are
+REQUEST_TIMED_OUT after `timeout_ms`. Offset -1 stands for the high watermark; beyond it is OFFSET_OUT_OF_RANGE, and
+a start that is further on already stays. A topic that is only compacted is POLICY_VIOLATION, Kafka's own topics are
 INVALID_TOPIC_EXCEPTION. A partition named twice is moved once, to the offset that comes last; a topic without
 partitions has no result, known or not.
 """

@@ -3,8 +3,8 @@
 A node has one directory: a replica is there already, and nothing happens, or the path is wrong. Any other path is
 LOG_DIR_NOT_FOUND, also one that only leads to the same place; only then comes what is wrong with the partition. That
 is REPLICA_NOT_AVAILABLE for one of other nodes, UNKNOWN_TOPIC_OR_PARTITION for one that is on none. A topic whose
-name has no room for what Kafka calls a log on the move is INVALID_TOPIC_EXCEPTION before all of it. A partition named
-twice goes to the path that comes last.
+name has no room for what Kafka calls a log on the move is INVALID_TOPIC_EXCEPTION before all of it. A partition
+named twice goes to the path that comes last.
 """
 
 from __future__ import annotations

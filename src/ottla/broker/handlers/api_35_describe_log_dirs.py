@@ -1,9 +1,9 @@
 """DescribeLogDirs: the replicas in the log directory of a node, with their sizes and how far they lag (KIP-113).
 
 Any node serves it, about itself alone: leaders and followers alike. Null stands for all partitions; those that the
-node does not have are left out, as is a topic of which nothing is left. The lag of a replica is what its log lacks up
-to the high watermark that it knows of. A directory in memory has no size and no free space to report (KIP-827), and
-is never cordoned (KIP-1066).
+node does not have are left out, as is a topic of which nothing is left. The lag of a replica is what its log lacks
+up to the high watermark that it knows of. A directory in memory has no size and no free space to report (KIP-827),
+and is never cordoned (KIP-1066).
 """
 
 from __future__ import annotations

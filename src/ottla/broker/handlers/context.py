@@ -14,7 +14,9 @@ from ottla.wire.messages import FetchRequest
 
 if TYPE_CHECKING:
     from ottla.broker.configs.node import NodeConfigs
+    from ottla.broker.coordinator.groups.manager import GroupShard
     from ottla.broker.coordinator.producer_ids import ProducerIdBlock
+    from ottla.broker.coordinator.runtime import CoordinatorRuntime
     from ottla.broker.metadata.controller_channel import ControllerChannel
     from ottla.broker.metadata.image import MetadataImage
     from ottla.broker.replication.partition import PartitionKey
@@ -39,6 +41,8 @@ class NodeContext:
     """The cluster as this node knows it."""
     configs: NodeConfigs
     replicas: ReplicaManager
+    groups: CoordinatorRuntime[GroupShard]
+    """The groups that this node coordinates."""
     controller: ControllerChannel
     producer_ids: ProducerIdBlock
     fetch_sessions: FetchSessions

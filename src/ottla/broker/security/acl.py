@@ -54,3 +54,11 @@ CLUSTER_OPERATIONS: Final = bit_field(
     AclOperation.IDEMPOTENT_WRITE,
 )
 """Every operation on the cluster."""
+GROUP_OPERATIONS: Final = bit_field(
+    AclOperation.READ,
+    AclOperation.DELETE,
+    AclOperation.DESCRIBE,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.ALTER_CONFIGS,
+)
+"""Every operation on a group."""

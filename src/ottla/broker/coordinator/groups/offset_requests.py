@@ -1,0 +1,175 @@
+"""What requests do with committed offsets: commit, fetch, delete. Whether a topic exists is the handlers' business.
+
+A commit is checked by its group: who is a member, of which generation or epoch. One for a group that is not there
+makes a simple group, if it comes from no member. Each partition is a record of its own, and all of a request are one
+batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ottla.broker.coordinator.groups.classic import ClassicGroup
+from ottla.broker.coordinator.groups.group import CommitAttempt
+from ottla.broker.coordinator.groups.offsets import CommittedOffset, tombstone
+from ottla.broker.coordinator.groups.records import OffsetCommitKey, OffsetCommitValue, encode
+from ottla.broker.coordinator.shard import CoordinatorRecord, Result
+from ottla.errors import (
+    GroupIdNotFoundError,
+    GroupSubscribedToTopicError,
+    IllegalGenerationError,
+    OffsetMetadataTooLargeError,
+    UnstableOffsetCommitError,
+)
+from ottla.wire.messages import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.coordinator.groups.manager import GroupShard
+
+_GROUP_NOT_FOUND_SINCE: Final = 9
+_NO_OFFSET: Final = -1
+
+CommittedPartition = OffsetCommitResponse.OffsetCommitResponsePartition
+FetchedGroup = OffsetFetchResponse.OffsetFetchResponseGroup
+FetchedTopic = OffsetFetchResponse.OffsetFetchResponseTopics
+FetchedPartition = OffsetFetchResponse.OffsetFetchResponsePartitions
+
+
+def commit(shard: GroupShard, request: OffsetCommitRequest, version: int) -> Result[OffsetCommitResponse]:
+    """The topics of the request are named, whatever its version."""
+    group = shard.groups.get(request.group_id)
+    attempt = CommitAttempt(
+        request.member_id, request.group_instance_id, request.generation_id_or_member_epoch, version
+    )
+    if group is not None:
+        check = group.validate_commit(attempt)
+        if check is not None:
+            for topic in request.topics:
+                for partition in topic.partitions:
+                    check(topic.name, partition.partition_index)
+        if isinstance(group, ClassicGroup):
+            group.committed(request.member_id)
+    elif attempt.generation >= 0:
+        raise GroupIdNotFoundError if version >= _GROUP_NOT_FOUND_SINCE else IllegalGenerationError
+    now = shard.context.now_ms()
+    expires = -1 if request.retention_time_ms == -1 else now + request.retention_time_ms
+    longest = shard.context.configs.value("offset.metadata.max.bytes")
+    records: list[CoordinatorRecord] = []
+    response = OffsetCommitResponse()
+    for topic in request.topics:
+        committed = OffsetCommitResponse.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
+        response.topics.append(committed)
+        for partition in topic.partitions:
+            metadata = partition.committed_metadata or ""
+            if len(metadata) > longest:
+                committed.partitions.append(
+                    CommittedPartition(
+                        partition_index=partition.partition_index,
+                        error_code=OffsetMetadataTooLargeError.code,
+                    )
+                )
+                continue
+            committed.partitions.append(CommittedPartition(partition_index=partition.partition_index))
+            records.append(
+                encode(
+                    OffsetCommitKey(
+                        group=request.group_id, topic=topic.name, partition=partition.partition_index
+                    ),
+                    OffsetCommitValue(
+                        offset=partition.committed_offset,
+                        leader_epoch=partition.committed_leader_epoch,
+                        metadata=metadata,
+                        commit_timestamp=now,
+                        expire_timestamp=expires,
+                        topic_id=topic.topic_id,
+                    ),
+                )
+            )
+    return Result(records, response)
+
+
+def fetch(
+    shard: GroupShard, request: OffsetFetchRequest.OffsetFetchRequestGroup, *, stable: bool
+) -> FetchedGroup:
+    """The offsets of some partitions, or of all; the topics are named, whatever the version of the request.
+
+    With `stable`, the caller waits until all that was appended is committed, and gets no offset that an open
+    transaction may replace; without, what is committed by now.
+    """
+    group = shard.groups.get(request.group_id)
+    if group is not None:
+        group.validate_fetch(request.member_id, request.member_epoch)
+    wanted: list[FetchedTopic] = []
+    if request.topics is not None:
+        for topic in request.topics:
+            fetched = FetchedTopic(name=topic.name, topic_id=topic.topic_id)
+            wanted.append(fetched)
+            for index in topic.partition_indexes:
+                fetched.partitions.append(_fetched(shard, request.group_id, fetched, index, stable=stable))
+        return FetchedGroup(group_id=request.group_id, topics=wanted)
+    topics: dict[str, FetchedTopic] = {}
+    for name, index in shard.offsets.partitions_of(request.group_id):
+        fetched = topics.setdefault(name, FetchedTopic(name=name))
+        result = _fetched(shard, request.group_id, fetched, index, stable=stable)
+        if result.committed_offset != _NO_OFFSET or result.error_code:
+            fetched.partitions.append(result)
+    return FetchedGroup(
+        group_id=request.group_id, topics=[topic for topic in topics.values() if topic.partitions]
+    )
+
+
+def _fetched(
+    shard: GroupShard, group_id: str, topic: FetchedTopic, index: int, *, stable: bool
+) -> FetchedPartition:
+    offsets = shard.offsets
+    committed: CommittedOffset | None
+    if stable:
+        if offsets.is_pending(group_id, topic.name, index):
+            return FetchedPartition(
+                partition_index=index,
+                committed_offset=_NO_OFFSET,
+                metadata="",
+                error_code=UnstableOffsetCommitError.code,
+            )
+        committed = offsets.latest(group_id, topic.name, index)
+    else:
+        committed = offsets.committed(group_id, topic.name, index)
+    if committed is None or not committed.belongs_to(topic.topic_id):
+        return FetchedPartition(partition_index=index, committed_offset=_NO_OFFSET, metadata="")
+    return FetchedPartition(
+        partition_index=index,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+    )
+
+
+def delete(shard: GroupShard, request: OffsetDeleteRequest) -> Result[OffsetDeleteResponse]:
+    group = shard.groups.get(request.group_id)
+    if group is None:
+        raise GroupIdNotFoundError
+    group.validate_offset_delete()
+    records: list[CoordinatorRecord] = []
+    response = OffsetDeleteResponse()
+    for topic in request.topics:
+        code = GroupSubscribedToTopicError.code if group.is_subscribed_to(topic.name) else 0
+        deleted = OffsetDeleteResponse.OffsetDeleteResponseTopic(name=topic.name)
+        response.topics.append(deleted)
+        for partition in topic.partitions:
+            index = partition.partition_index
+            deleted.partitions.append(
+                OffsetDeleteResponse.OffsetDeleteResponsePartition(partition_index=index, error_code=code)
+            )
+            is_known = shard.offsets.latest(
+                request.group_id, topic.name, index
+            ) is not None or shard.offsets.is_pending(request.group_id, topic.name, index)
+            if not code and is_known:
+                records.append(tombstone((request.group_id, topic.name, index)))
+    return Result(records, response)
