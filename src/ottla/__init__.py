@@ -11,11 +11,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ottla.client.blocking.client import Client
     from ottla.client.blocking.consumer import Consumer
+    from ottla.client.blocking.group_consumer import GroupConsumer
     from ottla.client.client import AsyncClient
     from ottla.client.consume.consumer import AsyncConsumer
     from ottla.client.consume.dead_letters import DeadLetters
     from ottla.client.consume.iterators import AsyncBatchReader, BatchReader
     from ottla.client.consume.offset_spec import Timestamp
+    from ottla.client.group.commits import OffsetAndMetadata
+    from ottla.client.group.consumer import AsyncGroupConsumer
+    from ottla.client.group.health import GroupHealth
     from ottla.client.produce.batch_delivery import BatchDelivery, PartlySentError
     from ottla.client.topic_partition import TopicPartition
     from ottla.config import ClientConfig
@@ -24,13 +28,17 @@ __all__ = [
     "AsyncBatchReader",
     "AsyncClient",
     "AsyncConsumer",
+    "AsyncGroupConsumer",
     "BatchDelivery",
     "BatchReader",
     "Client",
     "ClientConfig",
     "Consumer",
     "DeadLetters",
+    "GroupConsumer",
+    "GroupHealth",
     "KafkaError",
+    "OffsetAndMetadata",
     "PartlySentError",
     "Timestamp",
     "TopicPartition",
@@ -41,12 +49,16 @@ _MODULES = {
     "AsyncBatchReader": "ottla.client.consume.iterators",
     "AsyncClient": "ottla.client.client",
     "AsyncConsumer": "ottla.client.consume.consumer",
+    "AsyncGroupConsumer": "ottla.client.group.consumer",
     "BatchDelivery": "ottla.client.produce.batch_delivery",
     "BatchReader": "ottla.client.consume.iterators",
     "Client": "ottla.client.blocking.client",
     "ClientConfig": "ottla.config",
+    "OffsetAndMetadata": "ottla.client.group.commits",
     "Consumer": "ottla.client.blocking.consumer",
     "DeadLetters": "ottla.client.consume.dead_letters",
+    "GroupConsumer": "ottla.client.blocking.group_consumer",
+    "GroupHealth": "ottla.client.group.health",
     "PartlySentError": "ottla.client.produce.batch_delivery",
     "Timestamp": "ottla.client.consume.offset_spec",
     "TopicPartition": "ottla.client.topic_partition",

@@ -164,6 +164,14 @@ class DataLossError(KafkaError):
         self.new_offset = new_offset
 
 
+class CommitFailedError(KafkaError):
+    """Offsets were not committed: the member has lost its partitions; what it was working on goes to others."""
+
+
+class MaxPollExceededError(KafkaError):
+    """A member of a group took longer than max_poll_interval_ms for what it got, and has left the group."""
+
+
 class SerdeError(KafkaError):
     """A key or a value and its bytes could not be turned into one another; the two kinds of it say which way.
 

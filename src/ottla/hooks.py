@@ -29,7 +29,7 @@ import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
 
 __all__ = [
     "Acknowledgement",
@@ -47,6 +47,11 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 _Table = TypeVar("_Table")
+
+Partitions: TypeAlias = Sequence[tuple[str, int]]
+"""By topic and number."""
+Offsets: TypeAlias = Mapping[tuple[str, int], int]
+"""By topic and number: the offset of the next record to process."""
 
 
 class Acknowledgement(Protocol):
@@ -176,6 +181,17 @@ class Hook:
     def on_position_reset(self, topic: str, partition: int, old: int, new: int, reason: str) -> None:
         """A consumer goes on elsewhere than at its position, which was gone or had never existed."""
 
+    def on_partitions_assigned(self, group: str, partitions: Partitions) -> None:
+        """A group has given these to a consumer, as topic and number: before the program's callback."""
+
+    def on_partitions_revoked(self, group: str, partitions: Partitions, lost: bool) -> None:
+        """A group has taken these from a consumer: after the program's callback."""
+
+    def on_offsets_committed(
+        self, group: str, offsets: Offsets, seconds: float, error: BaseException | None
+    ) -> None:
+        """A commit has ended; with an error, these offsets may be committed or not."""
+
     def on_client_closed(self) -> None:
         """The client is closed: the last call."""
 
@@ -209,6 +225,9 @@ class Hooks:
     on_session_started: Callable[[], None] | None
     on_session_stopped: Callable[[], None] | None
     on_position_reset: Callable[[str, int, int, int, str], None] | None
+    on_partitions_assigned: Callable[[str, Partitions], None] | None
+    on_partitions_revoked: Callable[[str, Partitions, bool], None] | None
+    on_offsets_committed: Callable[[str, Offsets, float, BaseException | None], None] | None
     on_client_closed: Callable[[], None] | None
 
     def __init__(self, listeners: Iterable[object] = (), own: Hook | None = None) -> None:

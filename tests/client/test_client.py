@@ -309,6 +309,9 @@ def test_every_hook_is_called(run: Run) -> None:
             await consumer.close()
             with pytest.raises(DeliveryError):
                 await kafka.flush()
+            async with kafka.consume("orders", group="billing") as member:
+                assert await member.poll(timeout=60) != []
+                await member.commit()
         # A throttle needs a quota, which is the connections' own test.
         assert [name for name in HOOK_NAMES if name not in heard.calls] == ["on_broker_throttle"]
         assert heard.calls["on_client_closed"] == 1
@@ -581,7 +584,7 @@ def test_what_is_wrong_with_a_subscription_is_said() -> None:
         with pytest.raises((ValueError, ConfigurationError)):
             kafka.consume()
         with pytest.raises(ConfigurationError, match="on_error"):
-            kafka.consume("orders", on_error="ignore")  # type: ignore[arg-type]
+            kafka.consume("orders", on_error="ignore")  # type: ignore[call-overload]
         assert kafka.consume(re.compile("orders.*")).assignment() == []
 
     in_simulation(body)

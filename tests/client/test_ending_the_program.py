@@ -25,7 +25,12 @@ Raise = Callable[..., None]
 # Called by the thread that produces or reads, to which it is raised at once; or behind the end.
 NOT_ON_THE_LOOP = {"on_record_buffered", "on_fetch_taken", "on_client_closed"}
 # Nothing in these tests makes it happen.
-NOT_SEEN = {"on_broker_throttle", "on_batch_failed", "on_position_reset", "on_broker_disconnect"}
+NOT_SEEN = {"on_broker_throttle", "on_batch_failed", "on_position_reset", "on_broker_disconnect"} | {
+    # A group's, which none of these programs has.
+    "on_partitions_assigned",
+    "on_partitions_revoked",
+    "on_offsets_committed",
+}
 HOOKS = [name for name in HOOK_NAMES if name not in NOT_ON_THE_LOOP | NOT_SEEN]
 PLACES = ["delivery", "table", "interceptor", *HOOKS]
 OTHERS = [KeyboardInterrupt, asyncio.CancelledError, ValueError]

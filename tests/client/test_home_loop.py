@@ -42,6 +42,7 @@ CONSUMER: dict[str, Use] = {
     "__aiter__": lambda consumer: anext(aiter(consumer)),
     "poll": lambda consumer: consumer.poll(),
     "batches": lambda consumer: anext(consumer.batches()),
+    "process": lambda consumer: consumer.process(print),
     "wait_for_data": lambda consumer: consumer.wait_for_data(None),
     "position": lambda consumer: consumer.position(ORDERS),
     "begin": lambda consumer: consumer.begin(),
@@ -77,17 +78,36 @@ ADMIN: dict[str, Use] = {
     "describe_features": lambda admin: admin.describe_features(),
     "update_features": lambda admin: admin.update_features({"metadata.version": 20}),
     "describe_log_dirs": lambda admin: admin.describe_log_dirs(),
+    "list_groups": lambda admin: admin.list_groups(),
+    "describe_group": lambda admin: admin.describe_group("billing"),
+    "describe_groups": lambda admin: admin.describe_groups(["billing"]),
+    "delete_group": lambda admin: admin.delete_group("billing"),
+    "delete_groups": lambda admin: admin.delete_groups(["billing"]),
+    "group_offsets": lambda admin: admin.group_offsets("billing"),
+    "alter_group_offsets": lambda admin: admin.alter_group_offsets("billing", {ORDERS: 0}),
+    "delete_group_offsets": lambda admin: admin.delete_group_offsets("billing", [ORDERS]),
+    "reset_group_offsets": lambda admin: admin.reset_group_offsets("billing", to="earliest"),
+    "group_lag": lambda admin: admin.group_lag("billing"),
 }
 # They look at what is there, and neither wait nor change anything; or are called where there is no loop at all.
 ANYWHERE: dict[type, set[str]] = {
     ottla.AsyncClient: {"forked"},
-    ottla.AsyncConsumer: {"assignment", "paused", "lag", "known_position", "is_begun", "poll_limit"},
+    ottla.AsyncConsumer: {
+        "assignment",
+        "paused",
+        "lag",
+        "known_position",
+        "is_begun",
+        "is_read",
+        "poll_limit",
+        "with_producer",
+    },
     AsyncAdmin: set(),
 }
 # For the client's own loop: its tasks and its end call them.
 INSIDE: dict[type, set[str]] = {
     ottla.AsyncClient: set(),
-    ottla.AsyncConsumer: {"end", "close_soon"},
+    ottla.AsyncConsumer: {"end", "close_soon", "settle_failure", "stay_at"},
     AsyncAdmin: set(),
 }
 SPECIAL = ("__aenter__", "__aexit__", "__aiter__")

@@ -26,6 +26,7 @@ LONG = 2**63 - 1
 KAFKA_4_3 = f"""
 acks all
 allow.auto.create.topics true
+auto.commit.interval.ms 5000 0 {INT}
 auto.offset.reset latest
 batch.size * 0 {INT}
 buffer.memory 33554432 0 {LONG}
@@ -40,22 +41,31 @@ compression.zstd.level 3 -131072 22
 connections.max.idle.ms 540000 -1 {LONG}
 default.api.timeout.ms 60000 0 {INT}
 delivery.timeout.ms 120000 0 {INT}
+enable.auto.commit true
 enable.idempotence true
 enable.metrics.push true
+exclude.internal.topics true
 fetch.max.bytes 52428800 0 {INT}
 fetch.max.wait.ms 500 0 {INT}
 fetch.min.bytes 1 0 {INT}
+group.id
+group.instance.id
+group.protocol classic
+group.remote.assignor
+heartbeat.interval.ms 3000
 isolation.level read_uncommitted
 linger.ms * 0 {LONG}
 max.block.ms 60000 0 {LONG}
 max.in.flight.requests.per.connection 5 1 {INT}
 max.partition.fetch.bytes 1048576 0 {INT}
+max.poll.interval.ms 300000 1 {INT}
 max.poll.records 500 1 {INT}
 max.request.size 1048576 0 {INT}
 metadata.max.age.ms 300000 0 {LONG}
 metadata.max.idle.ms 300000 5000 {LONG}
 metadata.recovery.rebootstrap.trigger.ms 300000 0 {LONG}
 metadata.recovery.strategy rebootstrap
+partition.assignment.strategy *
 partitioner.adaptive.partitioning.enable true
 partitioner.availability.timeout.ms 0 0 {LONG}
 partitioner.ignore.keys false
@@ -68,6 +78,7 @@ retry.backoff.max.ms 1000 0 {LONG}
 retry.backoff.ms 100 0 {LONG}
 security.protocol PLAINTEXT
 send.buffer.bytes * -1 {INT}
+session.timeout.ms 45000
 socket.connection.setup.timeout.max.ms 30000 - -
 socket.connection.setup.timeout.ms 10000 - -
 """
@@ -95,6 +106,8 @@ def test_every_option_is_one_of_kafkas_or_declared_as_ours() -> None:
     assert [option.name for option in OPTIONS.values() if option.kafka_name is None] == [
         "metadata_min_age_ms",
         "max_buffered_records",
+        "auto_commit_marks",
+        "block_rebalance_on_poll",
     ]
 
 

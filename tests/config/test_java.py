@@ -60,6 +60,8 @@ def test_every_option_can_be_written_as_text() -> None:
     texts = {
         option.dotted: str(option.default).lower()
         if isinstance(option.default, bool)
+        else ",".join(option.default)
+        if isinstance(option.default, tuple)
         else str(option.default)
         for option in ClientConfig.describe()
         if option.default is not None
@@ -104,7 +106,7 @@ def test_servers_have_to_be_given() -> None:
     [
         ("lingr.ms", "there is no option lingr.ms: did you mean linger.ms?"),
         ("linger_ms", "Kafka's dotted names stand here, so write linger.ms"),
-        ("group.id", "group.id belongs to consumer groups, not supported yet"),
+        ("transactional.id", "transactional.id belongs to transactions, not supported yet"),
         ("ssl.truststore.location", "belongs to TLS, not supported yet"),
     ],
 )
@@ -228,7 +230,7 @@ def test_a_file_of_a_java_client_is_read(tmp_path: Path) -> None:
         ("\nlinger.ms=x", ", line 2"),
         ("\n\nlingr.ms=5", ", line 3"),
         ("metadata.min.age.ms=-1", ", line 1"),
-        ("group.id=x", ", line 1"),
+        ("transactional.id=x", ", line 1"),
         ("linger.ms=5", ""),
         ("linger.ms=\\u1", ""),
     ],

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypedDict, TypeVar, Unpack, overload
 from weakref import finalize
 
 from ottla.client.blocking.forks import forked_error, on_fork
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from ottla.client.consume.iterators import AsyncBatchReader
     from ottla.client.consume.offset_spec import Start, Stops
     from ottla.client.consume.subscription import Subscribed
+    from ottla.client.group.callbacks import OnPartitions
+    from ottla.client.group.consumer import AsyncGroupConsumer
 
 _T = TypeVar("_T")
 
@@ -47,6 +49,20 @@ CLOSE_TIMEOUT: Final = 30.0
 """How long closing waits for pending records, unless it is given another timeout."""
 
 HeadersIn: TypeAlias = Sequence[tuple[str, bytes | None]] | dict[str, bytes | None]
+
+
+class ConsumeOptions(TypedDict, total=False):
+    """What `consume` takes beside topics and group."""
+
+    start: Start | None
+    stop: Stops | None
+    key_deserializer: Any
+    value_deserializer: Any
+    on_error: OnError
+    group_instance_id: str | None
+    on_assigned: OnPartitions | None
+    on_revoked: OnPartitions | None
+    on_lost: OnPartitions | None
 
 
 class AsyncClient:
@@ -213,14 +229,29 @@ class AsyncClient:
 
     # Consuming
 
+    @overload
+    def consume(
+        self, *topics: Subscribed, group: str, **options: Unpack[ConsumeOptions]
+    ) -> AsyncGroupConsumer: ...
+
+    @overload
+    def consume(
+        self, *topics: Subscribed, group: None = None, **options: Unpack[ConsumeOptions]
+    ) -> AsyncConsumer: ...
+
     def consume(
         self,
         *topics: Subscribed,
+        group: str | None = None,
         start: Start | None = None,
         stop: Stops | None = None,
         key_deserializer: Any = None,
         value_deserializer: Any = None,
         on_error: OnError = "raise",
+        group_instance_id: str | None = None,
+        on_assigned: OnPartitions | None = None,
+        on_revoked: OnPartitions | None = None,
+        on_lost: OnPartitions | None = None,
     ) -> AsyncConsumer:
         """Reads topics: by name, by pattern (`re.compile(...)`), or single partitions (`TopicPartition`).
 
@@ -228,33 +259,64 @@ class AsyncClient:
         `stop`, else `auto_offset_reset`. `stop` ends the iteration: "latest" is the end as it is when reading begins.
         A mapping has a stop for each of the single partitions.
 
+        With a `group`, which is `group_id` where whole topics are read without a stop, the members of the group share
+        the partitions, and go on where the group has committed; `start` is for what it has not. The callbacks are
+        called with the consumer and the partitions that come or go.
+
             async for record in kafka.consume("orders", start="earliest", stop="latest"):
                 ...
         """
         # Here, as in ClientCore: only what consumes imports how.
-        from ottla.client.consume.dead_letters import DeadLetters
         from ottla.client.consume.subscription import Subscription
 
         core = self._running()
-        if isinstance(on_error, DeadLetters) and on_error.producer is None:
-            on_error = DeadLetters(on_error.topic, _RawProducer(self._produce_raw))
         key = self._key_deserializer if key_deserializer is None else key_deserializer
         value = self._value_deserializer if value_deserializer is None else value_deserializer
+        subscription = Subscription.of(*topics)
+        if group is None and self.config.group_id and stop is None and not subscription.partitions:
+            group = self.config.group_id
+        if group is not None:
+            from ottla.client.group.callbacks import RebalanceListeners
+
+            membership: dict[str, Any] = {
+                "group": group,
+                "instance_id": group_instance_id,
+                "listeners": RebalanceListeners(on_assigned, on_revoked, on_lost),
+            }
+        else:
+            _check_no_group(
+                group_instance_id=group_instance_id,
+                on_assigned=on_assigned,
+                on_revoked=on_revoked,
+                on_lost=on_lost,
+            )
+            membership = {}
         return core.consumer(
-            Subscription.of(*topics),
+            subscription,
+            **membership,
             start=start,
             stop=stop,
             key_deserializer=resolve_deserializer(key, "key"),
             value_deserializer=resolve_deserializer(value, "value"),
             interceptors=[each for each in self._interceptors if isinstance(each, ConsumerInterceptor)],
             on_error=on_error,
+            raw_producer=_RawProducer(self._produce_raw),
         )
 
     def consume_batches(
-        self, *topics: Subscribed, start: Start | None = None, stop: Stops | None = None
+        self,
+        *topics: Subscribed,
+        start: Start | None = None,
+        stop: Stops | None = None,
+        group: str | None = None,
     ) -> AsyncBatchReader:
         """Reads topics as Arrow: a `pyarrow.RecordBatch` for what one fetch brings of one partition."""
-        return self.consume(*topics, start=start, stop=stop).batches()
+        consumer: AsyncConsumer = (
+            self.consume(*topics, start=start, stop=stop)
+            if group is None
+            else self.consume(*topics, start=start, stop=stop, group=group)
+        )
+        return consumer.batches()
 
     # Everything else
 
@@ -425,6 +487,12 @@ def _listed(option: str, given: Iterable[_T]) -> list[_T]:
     if not isinstance(given, Iterable):
         raise ConfigurationError(f"{option} is a list: write {option}=[...] around {given!r}", option=option)
     return list(given)
+
+
+def _check_no_group(**given: object) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise ConfigurationError(f"{name} is for members of a group: pass group= too", option=name)
 
 
 def _check_interceptors(interceptors: Iterable[object]) -> None:

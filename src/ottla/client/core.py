@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.connections.brokers import Brokers
@@ -104,8 +104,10 @@ class ClientCore:
         for consumer in self._consumers:
             consumer.queue.put(Failure(failure))
 
-    def consumer(self, subscription: Subscription, **options: Any) -> AsyncConsumer:
-        """A new consumer. The first one has lane 0, those beside it the lowest that is free."""
+    def consumer(
+        self, subscription: Subscription, *, group: str | None = None, **options: Any
+    ) -> AsyncConsumer:
+        """A new consumer, with a group or without. The first has lane 0, those beside it the lowest that is free."""
         # Here, since a client that only produces or administers starts sooner without them.
         from ottla.client.consume.consumer import AsyncConsumer
         from ottla.client.consume.context import ConsumerContext
@@ -114,7 +116,12 @@ class ClientCore:
             raise self._failure
         taken = list(self._consumers.values())
         lane = next(number for number in range(len(taken) + 1) if number not in taken)
-        consumer = AsyncConsumer(
+        make: Callable[..., AsyncConsumer] = AsyncConsumer
+        if group is not None:
+            from ottla.client.group.consumer import AsyncGroupConsumer
+
+            make = partial(AsyncGroupConsumer, group=group, requests=self.requests)
+        consumer = make(
             ConsumerContext.of(self._context, lane),
             subscription,
             wake=None if self._threads is None else self._threads.later,

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 # Brokers remember the last five batches of a producer per partition, to recognize one that comes again.
 MAX_IN_FLIGHT_WITH_IDEMPOTENCE: Final = 5
 
+_LONGEST_INSTANCE_ID: Final = 249
+
 
 def least_delivery_timeout_ms(linger_ms: int, request_timeout_ms: int) -> int:
     """What delivery_timeout_ms has to hold; no more than it can be, for a linger without end."""
@@ -35,6 +37,8 @@ def derived_timeouts(config: ClientConfig, named: Set[str]) -> Iterator[tuple[st
         yield "default_api_timeout_ms", config.request_timeout_ms
     if "max_block_ms" not in named and config.max_block_ms > config.default_api_timeout_ms:
         yield "max_block_ms", config.default_api_timeout_ms
+    if "heartbeat_interval_ms" not in named and config.heartbeat_interval_ms >= config.session_timeout_ms:
+        yield "heartbeat_interval_ms", max(1, config.session_timeout_ms // 3)
     if "fetch_max_wait_ms" not in named and config.fetch_max_wait_ms >= config.request_timeout_ms:
         yield "fetch_max_wait_ms", config.request_timeout_ms // 2
     least = least_delivery_timeout_ms(config.linger_ms, config.request_timeout_ms)
@@ -47,6 +51,7 @@ def check_agreement(config: ClientConfig) -> None:
     if config.enable_idempotence:
         _check_idempotence(config)
     _check_timeouts(config)
+    _check_group(config)
     for first, most in (
         ("retry_backoff_ms", "retry_backoff_max_ms"),
         ("reconnect_backoff_ms", "reconnect_backoff_max_ms"),
@@ -95,6 +100,20 @@ def _check_timeouts(config: ClientConfig) -> None:
             "fetch_max_wait_ms",
             f"less than {config.request_timeout_ms}",
             f"a fetch without records would always exceed request_timeout_ms={config.request_timeout_ms}",
+        )
+
+
+def _check_group(config: ClientConfig) -> None:
+    if config.heartbeat_interval_ms >= config.session_timeout_ms:
+        raise _disagrees(
+            config,
+            "heartbeat_interval_ms",
+            f"less than {config.session_timeout_ms}",
+            f"a member without a heartbeat for session_timeout_ms={config.session_timeout_ms} is dropped",
+        )
+    if config.group_instance_id and len(config.group_instance_id) > _LONGEST_INSTANCE_ID:
+        raise _disagrees(
+            config, "group_instance_id", f"at most {_LONGEST_INSTANCE_ID} characters", "brokers take no more"
         )
 
 

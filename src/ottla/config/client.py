@@ -21,6 +21,7 @@ from ottla.config.properties import read_properties
 from ottla.config.rules import (
     INT32,
     Acks,
+    Assignors,
     Choice,
     Flag,
     OffsetReset,
@@ -199,6 +200,52 @@ class ClientConfig:
     )
     max_poll_records: int = option(500, WholeNumber(1, INT32), "How many records one poll returns.")
     check_crcs: bool = option(True, _FLAG, "Whether the checksum of every batch that is read is verified.")
+
+    # Consumer groups
+    group_id: str = option("", _TEXT, "The group that consumers of whole topics belong to; empty is none.")
+    group_instance_id: str = option(
+        "", _TEXT, "A name of the member that outlives a restart (static membership); empty is none."
+    )
+    group_protocol: Literal["classic", "consumer"] = option(
+        "classic",
+        Choice(("classic", "consumer"), any_case=True),
+        "Who assigns partitions: a member of the group, or with KIP-848 its coordinator.",
+    )
+    group_remote_assignor: str = option(
+        "", _TEXT, "The coordinator's assignor, for group_protocol='consumer'; empty leaves it to the broker."
+    )
+    session_timeout_ms: int = option(
+        45_000, WholeNumber(1, INT32), "After how long without a heartbeat a classic group drops a member."
+    )
+    heartbeat_interval_ms: int = option(
+        3_000, WholeNumber(1, INT32), "How often a member of a classic group sends a heartbeat."
+    )
+    max_poll_interval_ms: int = option(
+        300_000,
+        WholeNumber(1, INT32),
+        "How long a program may work on what it got before its member leaves the group.",
+    )
+    partition_assignment_strategy: str | Sequence[str] = option(
+        ("range", "cooperative-sticky"),
+        Assignors(),
+        "The assignors that a classic group may use, those preferred first.",
+    )
+    enable_auto_commit: bool = option(
+        True, _FLAG, "Whether a group's consumer commits by itself what the program is done with."
+    )
+    auto_commit_interval_ms: int = option(5_000, _INT, "How often it does.")
+    auto_commit_marks: bool = option(
+        False, _FLAG, "Whether it commits only what the program has marked.", ours=True
+    )
+    block_rebalance_on_poll: bool = option(
+        False,
+        _FLAG,
+        "Whether a rebalance waits until the program asks for more, or allows it.",
+        ours=True,
+    )
+    exclude_internal_topics: bool = option(
+        True, _FLAG, "Whether the pattern of a group's subscription leaves out internal topics."
+    )
 
     def __new__(cls, *args: object, **options: object) -> Self:
         """Refuse a keyword that is no option with a better message than the TypeError of __init__."""

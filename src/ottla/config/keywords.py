@@ -5,6 +5,7 @@ A type only. What an option means, its default and what it may be is in client.p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, TypedDict
 
 __all__ = ["ClientOptions"]
@@ -72,3 +73,18 @@ class ClientOptions(TypedDict, total=False):
     max_partition_fetch_bytes: int
     max_poll_records: int
     check_crcs: bool
+
+    # Consumer groups
+    group_id: str
+    group_instance_id: str
+    group_protocol: Literal["classic", "consumer"]
+    group_remote_assignor: str
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+    partition_assignment_strategy: str | Sequence[str]
+    enable_auto_commit: bool
+    auto_commit_interval_ms: int
+    auto_commit_marks: bool
+    block_rebalance_on_poll: bool
+    exclude_internal_topics: bool

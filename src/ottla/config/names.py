@@ -11,24 +11,12 @@ from typing import Final
 from ottla.config.options import Option
 from ottla.errors import ConfigurationError
 
-_GROUPS: Final = "consumer groups"
 _SHARE_GROUPS: Final = "share groups"
 _TRANSACTIONS: Final = "transactions"
 
 # Kafka's names for what Ottla does not do yet -> what they belong to.
 NOT_SUPPORTED_YET: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "group.id": _GROUPS,
-        "group.instance.id": _GROUPS,
-        "group.protocol": _GROUPS,
-        "group.remote.assignor": _GROUPS,
-        "session.timeout.ms": _GROUPS,
-        "heartbeat.interval.ms": _GROUPS,
-        "max.poll.interval.ms": _GROUPS,
-        "partition.assignment.strategy": _GROUPS,
-        "enable.auto.commit": _GROUPS,
-        "auto.commit.interval.ms": _GROUPS,
-        "exclude.internal.topics": _GROUPS,
         "share.acknowledgement.mode": _SHARE_GROUPS,
         "share.acquire.mode": _SHARE_GROUPS,
         "transactional.id": _TRANSACTIONS,

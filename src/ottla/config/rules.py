@@ -158,6 +158,41 @@ class Acks:
         return self.check(int(word) if word in ("-1", "0", "1") else word)
 
 
+_JAVA_ASSIGNORS: Final = {
+    "org.apache.kafka.clients.consumer.RangeAssignor": "range",
+    "org.apache.kafka.clients.consumer.RoundRobinAssignor": "roundrobin",
+    "org.apache.kafka.clients.consumer.StickyAssignor": "sticky",
+    "org.apache.kafka.clients.consumer.CooperativeStickyAssignor": "cooperative-sticky",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Assignors:
+    """Names of assignors of classic groups, kept as a tuple; the names of Java's classes stand for theirs."""
+
+    @property
+    def allowed(self) -> str:
+        return f"{', '.join(map(repr, _JAVA_ASSIGNORS.values()))}, or several in a list or with commas"
+
+    def check(self, value: object) -> object:
+        if isinstance(value, str):
+            return self.parse(value)
+        if not isinstance(value, Sequence) or not value:
+            raise InvalidValueError
+        names = []
+        for each in value:
+            if not isinstance(each, str):
+                raise InvalidValueError
+            name = _JAVA_ASSIGNORS.get(each, each)
+            if name not in _JAVA_ASSIGNORS.values():
+                raise InvalidValueError(f"there is no assignor {each!r}")
+            names.append(name)
+        return tuple(dict.fromkeys(names))
+
+    def parse(self, text: str) -> object:
+        return self.check([name for part in text.split(",") if (name := part.strip())])
+
+
 _BY_DURATION: Final = "by_duration:"
 # What java.time.Duration.parse takes, without its signs: Kafka refuses to reset to a time in the future.
 _DURATION: Final = re.compile(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla import TopicPartition
+from ottla import AsyncConsumer, TopicPartition
 from ottla.client.client import AsyncClient
 from ottla.errors import KafkaError, NoSuchPartitionError, UnknownTopicOrPartitionError
 from tests.client.worlds import World, in_simulation
@@ -26,7 +26,8 @@ async def batches(kafka: AsyncClient, *topics: Any, **options: Any) -> list[Any]
 
 
 async def polled(kafka: AsyncClient, *topics: Any, **options: Any) -> list[Any]:
-    return await kafka.consume(*topics, **options).poll()
+    consumer: AsyncConsumer = kafka.consume(*topics, **options)
+    return await consumer.poll()
 
 
 async def seconds_until_produce_fails(world: World, kafka: AsyncClient) -> float:

@@ -1,4 +1,4 @@
-"""Administration: topics, configs, offsets and records, replicas, the cluster. One module each; AsyncAdmin is all.
+"""Administration: topics, configs, groups, offsets, replicas, the cluster. One module each; AsyncAdmin is all.
 
 A call about one thing returns its result, or raises its error. A call about several returns `Results`: it raises the
 error of the first that failed, or, with errors="collect", returns the failed ones beside the others.
@@ -14,10 +14,16 @@ from ottla.client.admin.results import (
     ConfigSynonym,
     CreatedTopic,
     Features,
+    GroupDescription,
+    GroupOffset,
+    GroupReset,
+    ListedGroup,
     ListedOffset,
     LogDir,
+    MemberDescription,
     NewTopic,
     PartitionDescription,
+    PartitionLag,
     ProducerState,
     Reassignment,
     ReplicaSize,
@@ -36,10 +42,16 @@ __all__ = [
     "ConfigSynonym",
     "CreatedTopic",
     "Features",
+    "GroupDescription",
+    "GroupOffset",
+    "GroupReset",
+    "ListedGroup",
     "ListedOffset",
     "LogDir",
+    "MemberDescription",
     "NewTopic",
     "PartitionDescription",
+    "PartitionLag",
     "ProducerState",
     "Reassignment",
     "ReplicaSize",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ottla.client.admin.cluster import ClusterAdmin
 from ottla.client.admin.configs import ConfigsAdmin
-from ottla.client.admin.offsets import OffsetsAdmin
+from ottla.client.admin.group_offsets import GroupOffsetsAdmin
 from ottla.client.admin.replicas import ReplicasAdmin
 from ottla.client.admin.topics import TopicsAdmin
 
 
-class AsyncAdmin(TopicsAdmin, ConfigsAdmin, OffsetsAdmin, ReplicasAdmin, ClusterAdmin):
+class AsyncAdmin(TopicsAdmin, ConfigsAdmin, GroupOffsetsAdmin, ReplicasAdmin, ClusterAdmin):
     """Administers a cluster.
 
         async with ottla.AsyncClient("localhost:9092") as kafka:

@@ -158,6 +158,79 @@ class ProducerState:
     transaction_start_offset: int | None
 
 
+# Groups
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGroup:
+    """A group in a listing; an old broker says neither its state nor its type."""
+
+    group_id: str
+    protocol_type: str
+    """"consumer" for groups that read topics; empty for one that only has offsets, committed without members."""
+    state: str | None
+    group_type: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDescription:
+    """A member of a group; what only the other kind of group knows of its members is None."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    topics: tuple[str, ...]
+    """What it is subscribed to by name; a classic group tells only while it is stable."""
+    assignment: tuple[TopicPartition, ...]
+    rack: str | None = None
+    topic_regex: str | None = None
+    member_epoch: int | None = None
+    target: tuple[TopicPartition, ...] | None = None
+    """What it will have when the group has come to rest (KIP-848)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group with its members; `coordinator` is the id of the broker that keeps it."""
+
+    group_id: str
+    group_type: Literal["classic", "consumer"]
+    state: str
+    protocol_type: str
+    assignor: str
+    coordinator: int | None
+    members: tuple[MemberDescription, ...]
+    group_epoch: int | None = None
+    assignment_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffset:
+    """What a group has committed for a partition: the offset of the next record that it reads."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReset:
+    """Where a group stood in a partition, and where it goes on; `before` is None where nothing was committed."""
+
+    before: int | None
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """How many records of a partition a group has not committed; None where it has committed nothing."""
+
+    committed: int | None
+    end: int
+    lag: int | None
+
+
 # The cluster
 
 

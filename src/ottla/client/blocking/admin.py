@@ -17,9 +17,14 @@ from ottla.client.admin.results import (
     CreatedTopic,
     Errors,
     Features,
+    GroupDescription,
+    GroupOffset,
+    GroupReset,
+    ListedGroup,
     ListedOffset,
     LogDir,
     NewTopic,
+    PartitionLag,
     ProducerState,
     Reassignment,
     Results,
@@ -228,6 +233,129 @@ class Admin:
             timeout=timeout,
         )
         self._call(work)
+
+    def list_groups(
+        self,
+        *,
+        states: Iterable[str] = (),
+        types: Iterable[str] = (),
+        errors: Errors = "raise",
+        timeout: float | None = None,
+    ) -> Results[str, ListedGroup]:
+        """All groups by id, or those in some states, or of some types.
+
+            kafka.admin.list_groups(states=["Stable"], types=["classic", "consumer"])
+
+        Every broker knows the groups that it coordinates. With errors="collect", a broker that could not be asked is
+        in `errors`, as "broker 1".
+        """
+        work = self._admin.list_groups(states=states, types=types, errors=errors, timeout=timeout)
+        return self._call(work)
+
+    def describe_group(self, group: str, *, timeout: float | None = None) -> GroupDescription:
+        """A group and its members, of either type; GroupIdNotFoundError where there is none."""
+        work = self._admin.describe_group(group, timeout=timeout)
+        return self._call(work)
+
+    def describe_groups(
+        self, groups: Iterable[str], *, errors: Errors = "raise", timeout: float | None = None
+    ) -> Results[str, GroupDescription]:
+        """Groups and their members, by group id."""
+        work = self._admin.describe_groups(groups, errors=errors, timeout=timeout)
+        return self._call(work)
+
+    def delete_group(self, group: str, *, timeout: float | None = None) -> None:
+        """Deletes a group with all its offsets; it must have no members."""
+        work = self._admin.delete_group(group, timeout=timeout)
+        self._call(work)
+
+    def delete_groups(
+        self, groups: Iterable[str], *, errors: Errors = "raise", timeout: float | None = None
+    ) -> Results[str, None]:
+        """Deletes groups that have no members, with all their offsets; what came of each, by group id."""
+        work = self._admin.delete_groups(groups, errors=errors, timeout=timeout)
+        return self._call(work)
+
+    def group_offsets(
+        self,
+        group: str,
+        partitions: Partitions | None = None,
+        *,
+        require_stable: bool = False,
+        errors: Errors = "raise",
+        timeout: float | None = None,
+    ) -> Results[TopicPartition, GroupOffset | None]:
+        """What a group has committed: for all partitions that it has, or for these, None where it has nothing.
+
+            committed = kafka.admin.group_offsets("billing")
+            committed[ottla.TopicPartition("orders", 0)].offset
+
+        With `require_stable` it waits for transactions that are about to commit other offsets. A group that does not
+        exist has committed nothing.
+        """
+        work = self._admin.group_offsets(
+            group, partitions, require_stable=require_stable, errors=errors, timeout=timeout
+        )
+        return self._call(work)
+
+    def alter_group_offsets(
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, int | GroupOffset],
+        *,
+        errors: Errors = "raise",
+        timeout: float | None = None,
+    ) -> Results[TopicPartition, None]:
+        """Commits offsets for a group, which must have no members; a group that does not exist comes to be.
+
+        kafka.admin.alter_group_offsets("billing", {ottla.TopicPartition("orders", 0): 42})
+        """
+        work = self._admin.alter_group_offsets(group, offsets, errors=errors, timeout=timeout)
+        return self._call(work)
+
+    def delete_group_offsets(
+        self, group: str, partitions: Partitions, *, errors: Errors = "raise", timeout: float | None = None
+    ) -> Results[TopicPartition, None]:
+        """Forgets what a group has committed for these partitions, of topics that no member is subscribed to."""
+        work = self._admin.delete_group_offsets(group, partitions, errors=errors, timeout=timeout)
+        return self._call(work)
+
+    def reset_group_offsets(
+        self,
+        group: str,
+        partitions: Partitions | None = None,
+        *,
+        to: OffsetSpecLike | int | None = None,
+        shift: int | None = None,
+        dry_run: bool = False,
+        errors: Errors = "raise",
+        timeout: float | None = None,
+    ) -> Results[TopicPartition, GroupReset]:
+        """Moves a group that has no members to another place: in these partitions, or in all that it has offsets of.
+
+            kafka.admin.reset_group_offsets("billing", to="earliest")
+            kafka.admin.reset_group_offsets("billing", "orders", to=datetime(2026, 1, 1, tzinfo=UTC))
+            kafka.admin.reset_group_offsets("billing", "orders", shift=-100, dry_run=True)
+
+        `to` is "earliest", "latest", an offset, or a time as `list_offsets` takes it, also "by_duration:PT1H": the
+        first record that is not older, or the end. `shift` counts from what is committed. Offsets outside of a
+        partition become its beginning or its end. With `dry_run` nothing is changed.
+        """
+        work = self._admin.reset_group_offsets(
+            group, partitions, to=to, shift=shift, dry_run=dry_run, errors=errors, timeout=timeout
+        )
+        return self._call(work)
+
+    def group_lag(
+        self, group: str, *, errors: Errors = "raise", timeout: float | None = None
+    ) -> Results[TopicPartition, PartitionLag]:
+        """How far a group is behind, in each partition that it has committed or that a member has.
+
+        lag = kafka.admin.group_lag("billing")
+        print(sum(each.lag or 0 for each in lag.values()))
+        """
+        work = self._admin.group_lag(group, errors=errors, timeout=timeout)
+        return self._call(work)
 
     def list_offsets(
         self,

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from ottla.client.blocking.driver import Driver
 from ottla.client.blocking.forks import on_fork
@@ -40,7 +40,8 @@ from ottla.wire.records import Delivery
 if TYPE_CHECKING:
     from ottla.client.blocking.admin import Admin
     from ottla.client.blocking.consumer import Consumer
-    from ottla.client.consume.consumer import OnError
+    from ottla.client.blocking.group_consumer import GroupConsumer
+    from ottla.client.client import ConsumeOptions
     from ottla.client.consume.iterators import BatchReader
     from ottla.client.consume.offset_spec import Start, Stops
     from ottla.client.consume.subscription import Subscribed
@@ -191,39 +192,55 @@ class Client:
 
     # Consuming
 
+    @overload
     def consume(
-        self,
-        *topics: Subscribed,
-        start: Start | None = None,
-        stop: Stops | None = None,
-        key_deserializer: Any = None,
-        value_deserializer: Any = None,
-        on_error: OnError = "raise",
+        self, *topics: Subscribed, group: str, **options: Unpack[ConsumeOptions]
+    ) -> GroupConsumer: ...
+
+    @overload
+    def consume(
+        self, *topics: Subscribed, group: None = None, **options: Unpack[ConsumeOptions]
+    ) -> Consumer: ...
+
+    def consume(
+        self, *topics: Subscribed, group: str | None = None, **options: Unpack[ConsumeOptions]
     ) -> Consumer:
-        """Reads topics: by name, by pattern (`re.compile(...)`), or single partitions (`TopicPartition`)."""
+        """Reads topics: by name, by pattern (`re.compile(...)`), or single partitions (`TopicPartition`).
+
+        With a `group`, its members share the partitions, and go on where the group has committed.
+        """
         # In the calling thread, so that the loop does not stand still meanwhile.
         from ottla.client.blocking.consumer import Consumer
 
         async def consumer() -> Any:
-            return self._client.consume(
-                *topics,
-                start=start,
-                stop=stop,
-                key_deserializer=key_deserializer,
-                value_deserializer=value_deserializer,
-                on_error=on_error,
-            )
+            if group is None:
+                return self._client.consume(*topics, **options)
+            return self._client.consume(*topics, group=group, **options)
 
-        return Consumer(self._driver.call(consumer()), self._driver)
+        made = self._driver.call(consumer())
+        if made.polling is None:
+            return Consumer(made, self._driver)
+        from ottla.client.blocking.group_consumer import GroupConsumer
+
+        return GroupConsumer(made, self._driver, self._client._runtime)
 
     def consume_batches(
-        self, *topics: Subscribed, start: Start | None = None, stop: Stops | None = None
+        self,
+        *topics: Subscribed,
+        start: Start | None = None,
+        stop: Stops | None = None,
+        group: str | None = None,
     ) -> BatchReader:
         """Reads topics as Arrow: a `pyarrow.RecordBatch` for what one fetch brings of one partition.
 
         Also an Arrow stream: `polars.DataFrame(kafka.consume_batches("orders", stop="latest"))`.
         """
-        return self.consume(*topics, start=start, stop=stop).batches()
+        consumer: Consumer = (
+            self.consume(*topics, start=start, stop=stop)
+            if group is None
+            else self.consume(*topics, start=start, stop=stop, group=group)
+        )
+        return consumer.batches()
 
     # Everything else
 

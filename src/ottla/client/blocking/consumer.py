@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, Self
 from ottla.client.blocking.driver import Driver
 from ottla.client.blocking.forks import on_fork
 from ottla.client.consume.consumer import AsyncConsumer
+from ottla.client.consume.dead_letters import DeadLetters
 from ottla.client.consume.iterators import BatchReader
 from ottla.client.consume.offset_spec import Start
+from ottla.client.consume.processing import FailingRecord, OnFailure, check_failure
 from ottla.client.deadline import check_timeout
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import (
@@ -100,10 +102,15 @@ class Consumer:
 
     def _batch(self) -> pyarrow.RecordBatch | None:
         driver = self._driver
+        polling = self._consumer.polling
+        if polling is not None and polling.asks():
+            driver.call(polling.passed())
         while True:
             if driver.is_over:
                 driver.check()
             batch = self._reader.batch()
+            if batch is not None and polling is not None:
+                polling.hands_out()
             if batch is not None or not self._wait_for_data(None):
                 return batch
 
@@ -156,9 +163,14 @@ class Consumer:
         # What is fetched but not read is not given out in a forked child, nor after the client's end.
         if self._driver.is_over:
             self._driver.check()
+        polling = self._consumer.polling
+        if polling is not None and polling.asks():
+            self._driver.call(polling.passed())
         while (records := self._reader.records()) is None:
             if not self._wait_for_data(deadline):
                 return None
+        if polling is not None:
+            polling.hands_out()
         return records
 
     def _wait_for_data(self, deadline: float | None) -> bool:
@@ -167,7 +179,13 @@ class Consumer:
             return self._driver.call(consumer.wait_for_data(deadline))
         seconds = None if deadline is None else max(0.0, deadline - consumer.clock.monotonic())
         arrival.has_come = False
-        self._driver.wait(arrival, seconds, consumer.clock)
+        if (polling := consumer.polling) is not None:
+            polling.is_waiting = True
+        try:
+            self._driver.wait(arrival, seconds, consumer.clock)
+        finally:
+            if polling is not None:
+                polling.is_waiting = False
         if consumer.is_closed:
             raise ClientClosedError("the consumer is closed")
         return arrival.has_come
@@ -178,6 +196,47 @@ class Consumer:
         self._consumer.dead_letters.send_blocking(error, self._driver.call)
         if self._reader.is_at(error):
             self._reader.skip(error)
+
+    # Processing
+
+    def process(
+        self,
+        function: Callable[[Any], object],
+        *,
+        retries: int = 0,
+        on_failure: OnFailure = "raise",
+    ) -> None:
+        """Calls a function with every record; ends as an iteration does. See `AsyncConsumer.process`."""
+        check_failure(retries, on_failure)
+        for record in self:
+            try:
+                function(record)
+            except Exception as error:  # noqa: BLE001  whatever the program's function raises is its failure
+                failing = FailingRecord(record, retries, self._consumer.backoff)
+                self._retry(function, failing, error, on_failure)
+
+    def _retry(
+        self, function: Callable[[Any], object], failing: FailingRecord, error: Exception, then: OnFailure
+    ) -> None:
+        consumer, call = self._consumer, self._driver.call
+        while (delay := failing.failed(error)) is not None:
+            call(consumer.clock.sleep(delay))
+            if not consumer.is_read(failing.partition):
+                return  # another member of the group gets it
+            try:
+                function(failing.record)
+            except Exception as again:  # noqa: BLE001  as above
+                error = again
+            else:
+                return
+        if then == "raise":
+            consumer.stay_at(failing)
+            raise error
+        if isinstance(then, DeadLetters):
+            consumer.with_producer(then).send_record_blocking(failing.record, error, call)
+        else:
+            failing.skipped(error)
+        call(consumer.settle_failure(failing.record))
 
     # Positions
 

@@ -66,8 +66,9 @@ class Brokers:
         self._check_open()
         broker = self._known.get(node_id) or self._seeds.get(node_id)
         if broker is None:
-            names = ", ".join(map(str, sorted(self._known))) or "none yet"
-            raise UnknownBrokerError(f"no broker with id {node_id} is known; the cluster's ids are: {names}")
+            ids = ", ".join(map(str, sorted(self._known)))
+            others = f"the cluster's ids are: {ids}" if ids else "metadata has named no broker up to now"
+            raise UnknownBrokerError(f"no broker with id {node_id} is known; {others}")
         return broker
 
     def candidates(self) -> list[Broker]:

@@ -16,17 +16,20 @@ Invariant: a consumer that is closed has no worker left, and its brokers know th
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
+from ottla.client.backoff import Backoff
 from ottla.client.consume.assignment import Assignment, TopicSearch
-from ottla.client.consume.context import ConsumerContext
-from ottla.client.consume.dead_letters import DeadLetters
+from ottla.client.consume.context import ConsumerContext, PollWatch
+from ottla.client.consume.dead_letters import DeadLetterProducer, DeadLetters
 from ottla.client.consume.fetch_queue import Failure, FetchQueue, Wake
 from ottla.client.consume.iterators import AsyncBatchReader, RestartingIterator
 from ottla.client.consume.offset_spec import OffsetSpec, Start, Stops, start_spec, stop_spec
+from ottla.client.consume.processing import FailingRecord, OnFailure, check_failure
 from ottla.client.consume.reader import Reader
 from ottla.client.consume.session import Session
 from ottla.client.consume.subscription import Subscription
@@ -63,6 +66,9 @@ class AsyncConsumer:
     A consumer for asyncio. Begins with its first use, and ends with `close` or its `async with`.
     """
 
+    polling: PollWatch | None = None
+    """What wants to know when the program asks for more: a group's membership."""
+
     def __init__(
         self,
         context: ConsumerContext,
@@ -74,10 +80,14 @@ class AsyncConsumer:
         value_deserializer: Deserialize | None = None,
         interceptors: Sequence[ConsumerInterceptor] = (),
         on_error: OnError = "raise",
+        raw_producer: DeadLetterProducer | None = None,
         wake: Wake | None = None,
         on_ended: Callable[[Any], None] | None = None,
     ) -> None:
-        """Sends nothing before `begin`. `wake(function)` has the loop call a function; None: it runs here."""
+        """Sends nothing before `begin`. `wake(function)` has the loop call a function; None: it runs here.
+
+        `raw_producer` sends records to dead-letter topics that name no producer.
+        """
         if not isinstance(on_error, DeadLetters) and on_error not in ("raise", "skip"):
             raise ConfigurationError(
                 f"on_error={on_error!r}: write 'raise', 'skip' or DeadLetters(topic)", option="on_error"
@@ -89,7 +99,8 @@ class AsyncConsumer:
         # Of a blocking client, other threads call what is not awaited.
         self._check_reader = self._home.check if wake is None else _no_check
         self.queue = FetchQueue(wake)
-        self.dead_letters = on_error if isinstance(on_error, DeadLetters) else None
+        self._raw_producer = raw_producer
+        self.dead_letters = self.with_producer(on_error) if isinstance(on_error, DeadLetters) else None
         self.reader = Reader(
             self.queue,
             context.hooks,
@@ -103,21 +114,28 @@ class AsyncConsumer:
         )
         self._config = config
         self.clock = self._clock = clock
+        self.backoff = Backoff(
+            config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000, context.runtime.random
+        )
         self._metadata = context.metadata
         self._tasks = context.tasks
         self._is_committed = context.is_committed
         self._session = Session(context, self.queue)
-        self._assignment = Assignment(
-            context,
-            self._session,
-            subscription,
-            start_spec(begin, now_ms),
-            _stop_specs(subscription, stop),
-            now_ms,
-        )
+        self._assignment = self._make_assignment(context, subscription, begin, stop, now_ms)
         self._beginning: asyncio.Task[None] | None = None
         self.is_closed = False
         self._on_ended = on_ended
+
+    def _make_assignment(
+        self,
+        context: ConsumerContext,
+        subscription: Subscription,
+        start: Start,
+        stop: Stops | None,
+        now_ms: int,
+    ) -> Assignment:
+        stops = _stop_specs(subscription, stop)
+        return Assignment(context, self._session, subscription, start_spec(start, now_ms), stops, now_ms)
 
     # Reading
 
@@ -178,17 +196,27 @@ class AsyncConsumer:
     async def _each_batch(self, ended: Callable[[], None]) -> AsyncGenerator[pyarrow.RecordBatch, None]:
         try:
             self._home.check()
-            while (batch := self.reader.batch()) is not None or await self.wait_for_data(None):
-                if batch is not None:
-                    yield batch
+            while True:
+                if self.polling is not None:
+                    await self.polling.asked()
+                while (batch := self.reader.batch()) is None:
+                    if not await self.wait_for_data(None):
+                        return
+                if self.polling is not None:
+                    self.polling.hands_out()
+                yield batch
         finally:
             ended()
 
     async def _records(self, deadline: float | None) -> Iterator[Any] | None:
         self._home.check()
+        if self.polling is not None:
+            await self.polling.asked()
         while (records := self.reader.records()) is None:
             if not await self.wait_for_data(deadline):
                 return None
+        if self.polling is not None:
+            self.polling.hands_out()
         return records
 
     async def _send_to_dead_letters(self, error: DeserializationError) -> None:
@@ -198,6 +226,64 @@ class AsyncConsumer:
         # A program that has paused it meanwhile, or sought, gets it again: better twice than not at all.
         if self.reader.is_at(error):
             self.reader.skip(error)
+
+    # Processing
+
+    async def process(
+        self,
+        function: Callable[[Any], object],
+        *,
+        retries: int = 0,
+        on_failure: OnFailure = "raise",
+    ) -> None:
+        """Calls a function, plain or asynchronous, with every record; ends as an iteration does.
+
+        One that it fails on is tried `retries` times again. Then the error is raised, and the consumer stays in front
+        of the record; or the record is skipped, or kept by `DeadLetters`, and committed in its group.
+        """
+        check_failure(retries, on_failure)
+        async for record in self:
+            try:
+                await _called(function, record)
+            except Exception as error:  # noqa: BLE001  whatever the program's function raises is its failure
+                await self._retry(function, FailingRecord(record, retries, self.backoff), error, on_failure)
+
+    async def _retry(
+        self, function: Callable[[Any], object], failing: FailingRecord, error: Exception, then: OnFailure
+    ) -> None:
+        while (delay := failing.failed(error)) is not None:
+            await self._clock.sleep(delay)
+            if not self.is_read(failing.partition):
+                return  # another member of the group gets it
+            try:
+                await _called(function, failing.record)
+            except Exception as again:  # noqa: BLE001  as above
+                error = again
+            else:
+                return
+        if then == "raise":
+            self.stay_at(failing)
+            raise error
+        if isinstance(then, DeadLetters):
+            await self.with_producer(then).send_record(failing.record, error)
+        else:
+            failing.skipped(error)
+        await self.settle_failure(failing.record)
+
+    def with_producer(self, letters: DeadLetters) -> DeadLetters:
+        """Those that name no producer are sent by the client that reads."""
+        return letters if letters.producer is not None else DeadLetters(letters.topic, self._raw_producer)
+
+    def is_read(self, partition: TopicPartition) -> bool:
+        return partition in self._session.cursors
+
+    def stay_at(self, failing: FailingRecord) -> None:
+        """The next record is this one again."""
+        if self.is_read(failing.partition):
+            self.seek(failing.partition, failing.record.offset)
+
+    async def settle_failure(self, record: Any) -> None:
+        """The program is done with a record that it failed on; a group commits it."""
 
     async def wait_for_data(self, deadline: float | None) -> bool:
         """Waits until there may be something to read; False at the end, or when the time is up."""
@@ -216,9 +302,13 @@ class AsyncConsumer:
         if deadline is not None:
             seconds = max(0.0, deadline - self._clock.monotonic())
             timer = self._clock.call_later(seconds, _set, waiter, False)
+        if self.polling is not None:
+            self.polling.is_waiting = True
         try:
             is_ready = await waiter
         finally:
+            if self.polling is not None:
+                self.polling.is_waiting = False
             waiters.remove(notify)
             if timer is not None:
                 timer.cancel()
@@ -443,6 +533,12 @@ class AsyncConsumer:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()
+
+
+async def _called(function: Callable[[Any], object], record: Any) -> None:
+    result = function(record)
+    if inspect.isawaitable(result):
+        await result
 
 
 def _no_check() -> None:

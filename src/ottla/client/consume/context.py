@@ -51,3 +51,20 @@ class CursorOwner(Protocol):
     def retry_later(self, cursor: Cursor, error: KafkaError) -> None: ...
     def refused(self, cursor: Cursor, error: KafkaError) -> None: ...
     def found(self, cursor: Cursor, lookup: Lookup, offset: int) -> None: ...
+
+
+class PollWatch(Protocol):
+    """What is notified when the program asks for records, and when it gets some, in the thread that reads."""
+
+    is_waiting: bool
+    """Whether the program waits for something to read."""
+
+    def asks(self) -> bool:
+        """The program asks for more; whether `passed` has to be awaited first."""
+
+    def hands_out(self) -> None: ...
+
+    async def passed(self) -> None: ...
+
+    async def asked(self) -> None:
+        """Both, for a reader on the loop."""

@@ -1,4 +1,4 @@
-"""DeadLetters: records that cannot be deserialized go to a topic of their own, as they are.
+"""DeadLetters: records that cannot be deserialized, or processed, go to a topic of their own, as they are.
 
     kafka.consume("orders", value_deserializer="json", on_error=DeadLetters("orders.dead"))
 
@@ -42,7 +42,13 @@ class DeadLetters:
 
     async def send(self, error: DeserializationError) -> None:
         """Returns when the record is delivered; raises what kept it from that."""
-        made = self._produce(error)
+        await self._delivered(self._produce(error))
+
+    async def send_record(self, record: Any, error: Exception) -> None:
+        """The same, for a record that could be read and not processed."""
+        await self._delivered(self._produce_record(record, error))
+
+    async def _delivered(self, made: Any) -> None:
         delivery = made if isinstance(made, Delivery) else await made
         await delivery
 
@@ -50,24 +56,40 @@ class DeadLetters:
         self, error: DeserializationError, call: Callable[[Coroutine[Any, Any, Delivery]], Delivery]
     ) -> None:
         """The same in a thread that blocks; `call` has its client's loop run what an asynchronous producer gives."""
-        made = self._produce(error)
+        self._block(self._produce(error), call)
+
+    def send_record_blocking(
+        self, record: Any, error: Exception, call: Callable[[Coroutine[Any, Any, Delivery]], Delivery]
+    ) -> None:
+        self._block(self._produce_record(record, error), call)
+
+    def _block(self, made: Any, call: Callable[[Coroutine[Any, Any, Delivery]], Delivery]) -> None:
         delivery = made if isinstance(made, Delivery) else call(made)
         delivery.result()
 
     def _produce(self, error: DeserializationError) -> Any:
+        reasons = _reasons(error, {"field": error.field, "error": str(error)})
+        return self._hand_over(error.value, error.key, [*error.headers, *reasons])
+
+    def _produce_record(self, record: Any, error: Exception) -> Any:
+        raw = getattr(record, "raw", record)
+        reasons = _reasons(raw, {"error": f"{type(error).__name__}: {error}"})
+        return self._hand_over(raw.value, raw.key, [*raw.headers, *reasons])
+
+    def _hand_over(
+        self, value: bytes | None, key: bytes | None, headers: list[tuple[str, bytes | None]]
+    ) -> Any:
         if self.producer is None:
             raise RuntimeError("DeadLetters has no producer: pass one, or use it with a client's consume()")
-        headers = [*error.headers, *_reasons(error)]
-        return self.producer.produce(self.topic, error.value, key=error.key, headers=headers)
+        return self.producer.produce(self.topic, value, key=key, headers=headers)
 
 
-def _reasons(error: DeserializationError) -> list[tuple[str, bytes | None]]:
+def _reasons(where: Any, why: dict[str, str]) -> list[tuple[str, bytes | None]]:
     reasons = {
-        "topic": error.topic,
-        "partition": str(error.partition),
-        "offset": str(error.offset),
-        "timestamp": str(error.timestamp),
-        "field": error.field,
-        "error": str(error),
+        "topic": where.topic,
+        "partition": str(where.partition),
+        "offset": str(where.offset),
+        "timestamp": str(where.timestamp),
+        **why,
     }
     return [(_PREFIX + name, text.encode()) for name, text in reasons.items()]

@@ -22,7 +22,7 @@ Wake: TypeAlias = Callable[[Callable[[], None]], None]
 class Failure:
     """An error that the reader raises, in its turn: behind what was fetched before it."""
 
-    __slots__ = ("_error", "generation", "on_taken", "position", "tp")
+    __slots__ = ("_error", "generation", "on_taken", "outlives_session", "position", "tp")
 
     def __init__(
         self,
@@ -32,6 +32,7 @@ class Failure:
         generation: int = 0,
         position: int | None = None,
         on_taken: Callable[[], None] | None = None,
+        outlives_session: bool = False,
     ) -> None:
         self._error: Exception | None = error
         self.tp = tp
@@ -40,6 +41,8 @@ class Failure:
         """Where the reader is afterwards, if the error moves it."""
         self.on_taken = on_taken
         """Called on the loop."""
+        self.outlives_session = outlives_session
+        """Whether it is raised also if what is read changes before that."""
 
     def take_error(self) -> Exception:
         """Once: the frames of its traceback hold this, and should not lead back to it."""
@@ -88,6 +91,11 @@ class FetchQueue:
         self.items.extend(items)
         if was_empty and self.waiters:
             self.notify()
+
+    def put_first(self, item: Item) -> None:
+        """Before all that is there."""
+        self.items.appendleft(item)
+        self.notify()
 
     def notify(self) -> None:
         """Every waiter looks again."""

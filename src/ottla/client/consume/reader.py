@@ -18,6 +18,15 @@ How a twin iterates, with nothing per record but one store and one test:
 What happens at the `yield` may be anything: a pause, a seek, a poll, another loop. The loop that comes back from it
 looks whether its iterator is still the one.
 
+A member of a group (client/group) takes partitions away, on the loop, while another thread may be reading: `revoke`
+gives them a newer generation and then lets go of the iterator. The reader looks at the generation of a part once more
+after it has made the part's iterator the current one, so one of the two notices the other. A part that is not revoked
+but whose iterator was let go is opened again where it was.
+
+What the program is done with is a record when it has asked for the next one, and what a poll or a batch has brought
+when it has called again (`settle`). `done_with` says how far that is, to the loop that commits, while the reader goes
+on in its thread: both touch things in an order by which the offset is never behind what the program works on.
+
 Invariants: a position is behind the last record that was handed out, and moves only forward but for a seek or an
 error that says so. What was fetched for an older generation of a partition, that is before a seek, is never seen.
 """
@@ -25,9 +34,9 @@ error that says so. What was fetched for an older generation of a partition, tha
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count, islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.client.consume.deserialized import Deserialized, Intercepted
 from ottla.client.consume.fetch_queue import Failure, FetchQueue, Item, PositionReset
@@ -40,6 +49,13 @@ from ottla.wire.records import Records, to_arrow
 
 if TYPE_CHECKING:
     import pyarrow
+
+
+class _Revoked(NamedTuple):
+    """Where the program was when a partition was taken away."""
+
+    done_with: int
+    position: int
 
 
 class Reader:
@@ -82,6 +98,14 @@ class Reader:
         """Over the current part; another one, or none, as soon as what is being iterated must not go on."""
         self.last: Any = None
         """The record of the current part that was handed out last."""
+        self.keeps_work = False
+        """Whether `done_with` is asked for."""
+        self._held: dict[TopicPartition, int] = {}
+        """Where that begins which the program works on; iterating, it is `last` that it works on."""
+        self._revoked: dict[TopicPartition, _Revoked] = {}
+        """How far the program was with partitions that have been taken away, until that is committed."""
+        self._revocations = 0
+        self._next_generation = count(1).__next__
         self._deserialized: Deserialized | None = None
         self._deferred: Exception | None = None
         self._skipped = 0
@@ -93,10 +117,20 @@ class Reader:
         if self._current is None and not (self._queue.items or self.resumed or self._deferred):
             return None
         while (part := self._current or self._next_part()) is not None:
-            iterator = self._open(part) if self.iterator is None else self.iterator
+            iterator = self.iterator
+            if iterator is None:
+                iterator = self._reopen(part)
             if iterator is not None:
                 return iterator
         return None
+
+    def _reopen(self, part: PartitionRecords) -> Iterator[Any] | None:
+        if self._is_stale(part):
+            self._let_go()
+            return None
+        if self.last is not None:
+            self._save_position()
+        return self._open(part)
 
     def exhausted(self, records: Iterator[Any]) -> None:
         """Everything that was decoded has been handed out; another loop that has gone on since has seen that."""
@@ -108,6 +142,9 @@ class Reader:
         if part is None:
             return  # the client was closed just now, in another thread
         self._drop_iterator()
+        if self._is_stale(part):
+            self._current = None
+            return
         if self._decoded_end < part.end:
             # A batch follows that cannot be read together with those before it, or not at all. As the first of a
             # fetch it says which.
@@ -119,21 +156,27 @@ class Reader:
     def take(self, records: Iterator[Any], most: int) -> list[Any]:
         """Up to `most` of them; an error waits for the next call if there were records before it."""
         taken: list[Any] = []
+        part, revocations = self._current, self._revocations
+        if self.keeps_work:
+            self._hold()
         try:
             # Not list(): what came before an error must not be lost.
             taken.extend(islice(records, most))
+            is_whole = len(taken) < most
         except DeserializationError:
             if not taken:
                 raise
+            is_whole = False
         except BaseException:
             # Ctrl-C, for one: what was taken is lost with this call, and comes again with the next.
             self._save_position()
             raise
-        else:
-            if len(taken) < most:
-                self.exhausted(records)
-                return taken
-        self.last = taken[-1]
+        if revocations != self._revocations and (part is None or self._is_stale(part)):
+            return []
+        if is_whole and self.iterator is records:
+            self._end_part()
+        elif taken:
+            self.last = taken[-1]
         return taken
 
     def defer(self, error: Exception) -> None:
@@ -148,9 +191,10 @@ class Reader:
         """
         while (opened := self._decode_rest()) is not None:
             records, rows = opened
+            part = self._current
             batch = to_arrow(records) if rows else None
             self._end_part()
-            if batch is not None:
+            if batch is not None and part is not None and not self._is_stale(part):
                 return batch if rows == len(records) else batch.slice(0, rows)
         return None
 
@@ -202,11 +246,88 @@ class Reader:
 
     def position(self, tp: TopicPartition) -> int | None:
         """The offset of the next record, gaps aside; None while nothing of the partition was read or sought."""
+        revoked = self._revoked.get(tp)
+        return self._position(tp, self._generations.get(tp, 0)) if revoked is None else revoked.position
+
+    def _position(self, tp: TopicPartition, generation: int) -> int | None:
         # Each looked at once: metrics read them from other threads.
         part, last = self._current, self.last
-        if part is not None and part.tp == tp and last is not None:
+        if part is not None and part.tp == tp and last is not None and part.generation >= generation:
             return int(last.offset) + 1
         return self._positions.get(tp)
+
+    # What the program is done with
+
+    def settle(self) -> None:
+        """The program asks for more: it is done with everything that it has got."""
+        part, last = self._current, self.last
+        if part is not None and last is not None and not self._is_stale(part):
+            self._positions[part.tp] = int(last.offset) + 1
+            self.last = None
+        # Last: until then `done_with` gives what was held.
+        self._held.clear()
+
+    def done_with(self, tp: TopicPartition) -> int | None:
+        """The offset behind what the program is done with, or in front of what it works on; from any thread."""
+        revoked = self._revoked.get(tp)
+        return self._done_with(tp, self._generations.get(tp, 0)) if revoked is None else revoked.done_with
+
+    def _done_with(self, tp: TopicPartition, generation: int) -> int | None:
+        """A part that is older than the generation says nothing: the partition has come back since."""
+        while True:
+            part, last = self._current, self.last
+            position = self._positions.get(tp)
+            if self._current is part:
+                break
+        if part is not None and part.tp == tp and last is not None and part.generation >= generation:
+            position = int(last.offset)
+        # Behind the position: the reader holds what it takes before it moves the position.
+        return self._held.get(tp, position)
+
+    def _hold(self) -> None:
+        part = self._current
+        if part is not None and (position := self.position(part.tp)) is not None:
+            self._held.setdefault(part.tp, position)
+
+    # Partitions that come and go, on the loop
+
+    def revoke(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Nothing more of them is handed out; how far the program was stays known until `forget`.
+
+        Their new generations come back.
+        """
+        taken = {tp: self._next_generation() for tp in partitions}
+        before = {tp: self._generations.get(tp, 0) for tp in taken}
+        self._generations.update(taken)
+        self._revocations += 1
+        part = self._current
+        if part is not None and part.tp in taken:
+            self.iterator = None
+        for tp in taken:
+            done_with, position = self._done_with(tp, before[tp]), self._position(tp, before[tp])
+            if done_with is not None and position is not None:
+                self._revoked[tp] = _Revoked(done_with, position)
+            self._paused.pop(tp, None)
+        return taken
+
+    def interrupt(self) -> None:
+        """Has a loop that iterates ask for more when it comes to the next record, and not only behind this part."""
+        self.iterator = None
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """Partitions that were revoked, once all is done for them."""
+        for tp in partitions:
+            self._revoked.pop(tp, None)
+            self._positions.pop(tp, None)
+            self._held.pop(tp, None)
+
+    def _is_stale(self, part: PartitionRecords) -> bool:
+        return part.generation < self._generations.get(part.tp, 0)
+
+    def _let_go(self) -> None:
+        """Of a part that was revoked."""
+        self._current = None
+        self._drop_iterator()
 
     def seek(self, tp: TopicPartition, offset: int | None) -> int:
         """From now on, nothing that was fetched before counts; the new generation. None: to be looked up."""
@@ -215,7 +336,8 @@ class Reader:
             self._positions.pop(tp, None)
         else:
             self._positions[tp] = offset
-        self._generations[tp] = generation = self._generations.get(tp, 0) + 1
+        self._held.pop(tp, None)
+        self._generations[tp] = generation = self._next_generation()
         return generation
 
     def pause(self, tp: TopicPartition) -> None:
@@ -256,8 +378,10 @@ class Reader:
 
     def _next_item(self) -> Item | None:
         """What was resumed, else what was fetched and not overtaken by a seek."""
-        if self.resumed:
-            return self.resumed.popleft()
+        while self.resumed:
+            resumed = self.resumed.popleft()
+            if resumed.tp is None or resumed.generation >= self._generations.get(resumed.tp, 0):
+                return resumed
         queue = self._queue
         while queue.items and (item := queue.take_nowait()) is not None:
             if item.tp is not None and item.generation < self._generations.get(item.tp, 0):
@@ -304,13 +428,20 @@ class Reader:
             self._end_part()
             return None
         self.iterator = found
+        if self._is_stale(part):
+            # Just now, on the loop.
+            self._let_go()
+            return None
         return found
 
     def _decode_rest(self) -> tuple[Records, int] | None:
-        part = self._current or self._next_part()
+        while (part := self._current or self._next_part()) is not None and self._is_stale(part):
+            self._let_go()
         if part is None:
             return None
         self._save_position()
+        if self.keeps_work:
+            self._hold()
         records = self._decode(part)
         return records, records.position_of(part.end) if part.end < part.next_offset else len(records)
 
@@ -325,6 +456,8 @@ class Reader:
         """Keeps the position of the current part, whose iterator is given up."""
         part = self._current
         if part is not None and (position := self.position(part.tp)) is not None:
+            if self.keeps_work and self.last is not None:
+                self._held.setdefault(part.tp, int(self.last.offset))
             self._positions[part.tp] = part.position = position
         self._drop_iterator()
 

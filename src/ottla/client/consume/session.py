@@ -73,6 +73,8 @@ class Session:
         # What the reader has done to a partition, a seek or a pause, outlives its cursor, and may be there before it.
         self._generations: dict[TopicPartition, int] = {}
         self._paused: dict[TopicPartition, None] = {}
+        self._held: dict[TopicPartition, None] = {}
+        """Partitions that are not fetched yet, or not any more, though they have cursors."""
         self._lookups = OffsetLookups(context, self)
 
     # Starting and stopping
@@ -112,9 +114,12 @@ class Session:
 
     def _discard(self) -> None:
         # From the back: the earliest part of a partition says where its cursor was.
-        for item in reversed(self._queue.discard()):
-            if isinstance(item, Failure) and item.on_taken is not None:
-                item.on_taken()
+        discarded = self._queue.discard()
+        self._queue.put(*(item for item in discarded if isinstance(item, Failure) and item.outlives_session))
+        for item in reversed(discarded):
+            if isinstance(item, Failure):
+                if item.on_taken is not None and not item.outlives_session:
+                    item.on_taken()
             elif isinstance(item, PartitionRecords):
                 cursor = self.cursors.get(item.tp)
                 if cursor is not None and cursor.generation == item.generation:
@@ -143,10 +148,25 @@ class Session:
         cursor = self.cursors.pop(tp, None)
         self._lookups.drop(tp)
         self._failing_since.pop(tp, None)
+        self._held.pop(tp, None)
         if cursor is not None:
             cursor.finish()
             self._unroute(tp)
         self.check_complete()
+
+    def hold(self, tp: TopicPartition, generation: int | None = None) -> None:
+        """Has it not fetched until `release`; what was fetched for an older generation is not seen."""
+        self._held[tp] = None
+        self._unroute(tp)
+        if generation is not None:
+            self._generations[tp] = generation
+            self._paused.pop(tp, None)
+
+    def release(self, tp: TopicPartition) -> None:
+        self._held.pop(tp, None)
+        cursor = self.cursors.get(tp)
+        if cursor is not None:
+            self.route(cursor)
 
     def seek(self, tp: TopicPartition, spec: OffsetSpec, generation: int) -> None:
         """What the user wants: nothing that was fetched before counts from here on."""
@@ -173,6 +193,8 @@ class Session:
 
     def route(self, cursor: Cursor) -> None:
         """Puts a cursor into the source where it belongs now, and has that source look at it."""
+        if cursor.tp in self._held:
+            return
         node = cursor.fetch_node(self._clock.monotonic())
         source = self._routes.get(cursor.tp)
         if source is None or source.node_id != node:

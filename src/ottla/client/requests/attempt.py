@@ -43,10 +43,12 @@ class RequestSender:
         self._clock = clock
         self._brokers = brokers
 
-    async def send(self, node_id: int, request: Message, version: int | None = None) -> BrokerResponse:
+    async def send(
+        self, node_id: int, request: Message, version: int | None = None, lane: int = 0
+    ) -> BrokerResponse:
         """The response of this broker; UnknownBrokerError if there is none of this id."""
         broker = self._brokers.get(node_id)
-        return await self._send(await broker.connection(purpose_of(request)), broker, request, version)
+        return await self._send(await broker.connection(purpose_of(request), lane), broker, request, version)
 
     async def send_to_any(
         self, request: Message, version: int | None = None, avoid: int | None = None

@@ -19,6 +19,7 @@ from ottla.client.connections.brokers import Brokers
 from ottla.client.deadline import Deadline, DeadlinePassed, check_timeout
 from ottla.client.metadata import Metadata
 from ottla.client.requests.attempt import NO_BROKER, BrokerResponse, RequestSender
+from ottla.client.requests.coordinators import CoordinatorType
 from ottla.client.requests.routing import RequestTarget, RetryState, Routing
 from ottla.client.requests.sharding import Destination, ItemKey, Route, in_newest_shape, route_of
 from ottla.config import ClientConfig
@@ -71,6 +72,7 @@ class _Call:
     route: Route
     version: int | None
     deadline: Deadline
+    lane: int = 0
 
     @property
     def api(self) -> str:
@@ -118,6 +120,7 @@ class Requests:
         broker: int | None = None,
         version: int | None = None,
         timeout: float | None = None,
+        lane: int = 0,
     ) -> Message:
         """The response to a request, merged out of those of all brokers that have a part in it.
 
@@ -126,7 +129,8 @@ class Requests:
         have gone by (by default `default_api_timeout_ms`). Other error codes are in the response,
         as the brokers gave them; a part without a response raises, and `fan_out` gives the other parts too.
 
-        With `broker`, it is sent to that one, once.
+        With `broker`, it is sent to that one, once. `lane` is that of its connection: a consumer whose request waits
+        for other members of its group must not hold up another consumer of the client.
 
         The version is the highest that both sides know, and a response has the fields of the newest one. With
         `version` request and response have exactly that version's.
@@ -136,7 +140,7 @@ class Requests:
         """
         if broker is not None:
             return await self._send_to(request, broker, version, timeout)
-        shards = await self.fan_out(request, version=version, timeout=timeout)
+        shards = await self.fan_out(request, version=version, timeout=timeout, lane=lane)
         failed = [shard for shard in shards if shard.error is not None]
         if failed:
             raise _first_error(failed)
@@ -144,7 +148,7 @@ class Requests:
         return route_of(in_newest_shape(request)).items.merge(in_newest_shape(request), responses)
 
     async def fan_out(
-        self, request: Message, *, version: int | None = None, timeout: float | None = None
+        self, request: Message, *, version: int | None = None, timeout: float | None = None, lane: int = 0
     ) -> list[Shard]:
         """Every part of the request with its own response or error; in the order in which brokers were named.
 
@@ -160,7 +164,7 @@ class Requests:
                 f"{api_for_key(request.API_KEY).name} has to be sent to a certain broker: say which, with broker=,"
                 " or use the client's own methods"
             )
-        call = _Call(request, route, version, self._deadline(timeout))
+        call = _Call(request, route, version, self._deadline(timeout), lane)
         retry_state = RetryState()
         keys = await self._keys(call, retry_state)
         return (
@@ -168,6 +172,10 @@ class Requests:
             if isinstance(keys, list)
             else [keys]
         )
+
+    def forget_coordinator(self, group_id: str) -> None:
+        """For a caller that reads in a response that its broker does not coordinate the group."""
+        self._routing.coordinators.forget(CoordinatorType.GROUP, group_id)
 
     async def _send_to(
         self, request: Message, node_id: int, version: int | None, timeout: float | None
@@ -276,9 +284,7 @@ class Requests:
             return _Outcome(retried=target.keys, error=target.error)
         request = call.part(target.keys)
         try:
-            response = await call.deadline.bound(
-                self._send(target.broker, request, call.version, retry_state.avoid)
-            )
+            response = await call.deadline.bound(self._send(target.broker, request, call, retry_state.avoid))
         except KafkaError as error:
             retry_state.avoid = target.broker
             return _Outcome(retried=target.keys, error=error)
@@ -287,11 +293,11 @@ class Requests:
         return _outcome_of(call, target, request, response, retry_state)
 
     async def _send(
-        self, node_id: int | None, request: Message, version: int | None, avoid: int | None
+        self, node_id: int | None, request: Message, call: _Call, avoid: int | None
     ) -> BrokerResponse:
         if node_id is None:
-            return await self._sender.send_to_any(request, version, avoid)
-        return await self._sender.send(node_id, request, version)
+            return await self._sender.send_to_any(request, call.version, avoid)
+        return await self._sender.send(node_id, request, call.version, call.lane)
 
     async def _final(
         self, call: _Call, retry_state: RetryState, error: KafkaError | DeadlinePassed, wait: float = 0.0

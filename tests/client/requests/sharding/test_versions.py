@@ -64,6 +64,6 @@ def test_names_are_never_sent_as_empty_ids() -> None:
     old = in_newest_shape(OffsetFetchRequest(group_id="g", topics=[topic]))
     assert max_version(old) == 9
     everything = in_newest_shape(OffsetFetchRequest(group_id="g", topics=None))
-    assert max_version(everything) is None
+    assert max_version(everything) == 9
     assert max_version(AddPartitionsToTxnRequest()) == 3
     assert max_version(MetadataRequest()) is None

@@ -80,6 +80,21 @@ class WholeRequest(Items):
 
 
 @dataclass(frozen=True)
+class CommittedOffsets(WholeRequest):
+    """The offsets of one group: what is wrong with its coordinator is the error code of partitions."""
+
+    coordinator_errors: frozenset[int] = frozenset()
+
+    def code_of(self, response: Message, codes: Mapping[ItemKey, int], key: ItemKey) -> int:
+        found = (
+            partition.error_code
+            for topic in response.topics  # type: ignore[attr-defined]
+            for partition in topic.partitions
+        )
+        return next((code for code in found if code in self.coordinator_errors), 0)
+
+
+@dataclass(frozen=True)
 class Listed(Items):
     """One list of items in the request, one in the response; the key is one field or several, or the item itself."""
 

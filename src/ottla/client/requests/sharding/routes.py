@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from ottla.client.requests.sharding.items import Items, Listed, Nested, WholeRequest
+from ottla.client.requests.sharding.items import CommittedOffsets, Items, Listed, Nested, WholeRequest
 from ottla.errors import (
     ERRORS,
     CoordinatorLoadInProgressError,
@@ -130,6 +130,12 @@ def _routes() -> Mapping[int, Route]:
     add(Destination.GROUP, WholeRequest("group_id"), *_FOR_ONE_GROUP)
     add(
         Destination.GROUP,
+        CommittedOffsets("group_id", _COORDINATOR_ERRORS),
+        "OffsetCommit",
+        "TxnOffsetCommit",
+    )
+    add(
+        Destination.GROUP,
         Listed("groups", "groups", group, group),
         "OffsetFetch",
         "DescribeShareGroupOffsets",
@@ -183,12 +189,10 @@ _FOR_THE_CONTROLLER: Final = (
     "RemoveRaftVoter",
 )
 _FOR_ONE_GROUP: Final = (
-    "OffsetCommit",
     "JoinGroup",
     "Heartbeat",
     "LeaveGroup",
     "SyncGroup",
-    "TxnOffsetCommit",
     "OffsetDelete",
     "ConsumerGroupHeartbeat",
     "ShareGroupHeartbeat",

@@ -19,6 +19,7 @@ from ottla.wire.messages import (
     FetchRequest,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
+    LeaveGroupRequest,
     ListOffsetsRequest,
     OffsetCommitRequest,
     OffsetFetchRequest,
@@ -29,6 +30,7 @@ from ottla.wire.messages import (
 _DELETED_BY_ID_SINCE: Final = 6
 _MANY_COORDINATORS_SINCE: Final = 4
 _MANY_GROUPS_SINCE: Final = 8
+_MANY_LEAVE_SINCE: Final = 3
 _TRANSACTIONS_OF_CLIENTS: Final = 3
 """From version 4 on AddPartitionsToTxn is what brokers say to one another (KIP-890)."""
 
@@ -39,6 +41,9 @@ def in_newest_shape(request: Message) -> Message:
         return replaced(request, topics=named, topic_names=[])
     if isinstance(request, FindCoordinatorRequest) and request.key and not request.coordinator_keys:
         return replaced(request, coordinator_keys=[request.key], key="")
+    if isinstance(request, LeaveGroupRequest) and request.member_id and not request.members:
+        member = LeaveGroupRequest.MemberIdentity(member_id=request.member_id)
+        return replaced(request, members=[member], member_id="")
     if isinstance(request, OffsetFetchRequest) and request.group_id and not request.groups:
         return replaced(request, groups=[_group_of(request)], group_id="", topics=[])
     return request
@@ -71,7 +76,11 @@ def max_version(request: Message) -> int | None:
 
 
 def _fetched_groups(request: Any) -> list[Any]:
-    return [topic for group in request.groups for topic in group.topics or ()]
+    # All topics of a group (None) come back by id from version 10 on, and callers want their names.
+    by_name = OffsetFetchRequest.OffsetFetchRequestTopics()
+    return [
+        topic for group in request.groups for topic in ([by_name] if group.topics is None else group.topics)
+    ]
 
 
 _BY_NAME_UNTIL: Final[Mapping[int, tuple[int, Callable[[Any], list[Any]]]]] = {
@@ -107,6 +116,8 @@ def at_version(request: Message, version: int) -> list[Message]:
             return [replaced(request, topics=[], topic_names=names)]
     if isinstance(request, FindCoordinatorRequest) and version < _MANY_COORDINATORS_SINCE:
         return [replaced(request, key=key, coordinator_keys=[]) for key in request.coordinator_keys]
+    if isinstance(request, LeaveGroupRequest) and version < _MANY_LEAVE_SINCE:
+        return [replaced(request, member_id=member.member_id, members=[]) for member in request.members]
     if isinstance(request, OffsetFetchRequest) and version < _MANY_GROUPS_SINCE:
         return [_of_one_group(request, group) for group in request.groups]
     return [request]

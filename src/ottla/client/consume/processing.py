@@ -1,0 +1,65 @@
+"""Processing: what becomes of a record that the program's own function fails on.
+
+    kafka.consume("orders", group="billing").process(bill, retries=3, on_failure=DeadLetters("orders.dead"))
+
+It is tried again, with a growing delay; then the error is raised, and the consumer stays in front of the record, or
+the record is skipped, or it is kept in another topic. What was skipped or kept is committed: it does not come again.
+
+`FailingRecord` counts and decides; the two consumers call, wait and send.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Literal, TypeAlias
+
+from ottla.client.backoff import Backoff
+from ottla.client.consume.dead_letters import DeadLetters
+from ottla.client.topic_partition import TopicPartition
+from ottla.errors import ConfigurationError
+
+_logger = logging.getLogger("ottla.client.consume.consumer")
+
+OnFailure: TypeAlias = Literal["raise", "skip"] | DeadLetters
+"""What becomes of a record that cannot be processed."""
+
+
+def check_failure(retries: int, on_failure: object) -> None:
+    """A ConfigurationError for what cannot be meant."""
+    if isinstance(retries, bool) or retries < 0:
+        raise ConfigurationError(f"retries={retries!r}: a whole number from 0", option="retries")
+    if not isinstance(on_failure, DeadLetters) and on_failure not in ("raise", "skip"):
+        raise ConfigurationError(
+            f"on_failure={on_failure!r}: write 'raise', 'skip' or DeadLetters(topic)", option="on_failure"
+        )
+
+
+class FailingRecord:
+    """One record that the function has failed on."""
+
+    def __init__(self, record: Any, retries: int, backoff: Backoff) -> None:
+        self.record = record
+        self.partition = TopicPartition(record.topic, record.partition)
+        self._retries = retries
+        self._backoff = backoff
+        self._failures = 0
+
+    def failed(self, error: Exception) -> float | None:
+        """How long to wait before it is tried again; None: it is not."""
+        if self._failures >= self._retries:
+            return None
+        delay = self._backoff.delay(self._failures)
+        self._failures += 1
+        _logger.info(
+            "%s, offset %d failed: %r; again in %.3g s", self.partition, self.record.offset, error, delay
+        )
+        return delay
+
+    def skipped(self, error: Exception) -> None:
+        _logger.warning(
+            "%s, offset %d is skipped: it failed %d times, the last time with %r",
+            self.partition,
+            self.record.offset,
+            self._failures + 1,
+            error,
+        )

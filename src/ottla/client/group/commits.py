@@ -1,0 +1,328 @@
+"""Commits: the offsets of a group, written and read.
+
+What a commit says is how far the program is: the offset of the next record to process. Commits go one at a time and
+in the order in which they were asked for, so that none overtakes another; one whose caller gives up waiting still
+ends before the next is sent. While the member joins, the coordinator takes none: they wait.
+
+Not here: how far the program is (consume/reader.py), and when to commit (partitions.py, consumer.py).
+
+Invariant: a partition that is not owned any more is not committed: its offset is another member's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ottla.client.backoff import Backoff
+from ottla.client.deadline import Deadline, DeadlinePassed, within
+from ottla.client.group.membership import Membership
+from ottla.client.group.reactions import Reaction, after_commit, after_offset_fetch
+from ottla.client.topic_partition import TopicPartition
+from ottla.errors import (
+    CommitFailedError,
+    CoordinatorNotAvailableError,
+    KafkaError,
+    NotCoordinatorError,
+    from_code,
+)
+from ottla.wire.messages import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.client.context import ClientContext
+    from ottla.client.requests.requests import Requests
+
+_logger = logging.getLogger("ottla.client.group")
+
+_NO_EPOCH: Final = -1
+_ELSEWHERE: Final = (CoordinatorNotAvailableError.code, NotCoordinatorError.code)
+
+
+class OffsetAndMetadata(NamedTuple):
+    """The offset of the next record to process, and what the program wants to remember with it."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = _NO_EPOCH
+
+
+OnTrouble = Callable[[Reaction, str], None]
+
+
+class Commits:
+    """Of one member, on the loop."""
+
+    def __init__(
+        self,
+        context: ClientContext,
+        requests: Requests,
+        membership: Membership,
+        owned: Mapping[TopicPartition, object],
+        *,
+        must_not_wait: Callable[[], bool],
+        on_trouble: OnTrouble,
+    ) -> None:
+        """`must_not_wait()`: the group waits for the program, and the program must not wait for the group."""
+        config = context.config
+        self._config = config
+        self._clock = context.runtime.clock
+        self._hooks = context.hooks
+        self._tasks = context.tasks
+        self._requests = requests
+        self._membership = membership
+        self._owned = owned
+        self._must_not_wait = must_not_wait
+        self._on_trouble = on_trouble
+        self._backoff = Backoff(
+            config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000, context.runtime.random
+        )
+        self._turn = asyncio.Lock()
+        self._is_answered = asyncio.Event()
+        self._is_answered.set()
+        self.committed: dict[TopicPartition, int] = {}
+        """What is known to be committed for the partitions that are owned."""
+
+    # Writing
+
+    def begin(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], seconds: float | None = None
+    ) -> asyncio.Task[KafkaError | None]:
+        """Has them committed, behind the commits before it; a CommitFailedError says that they are not."""
+        limit = self._config.default_api_timeout_ms / 1000 if seconds is None else seconds
+        return self._tasks.spawn(self._settled(dict(offsets), limit), "commit offsets")
+
+    async def commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], seconds: float | None = None
+    ) -> None:
+        """The same, and waits for it. A caller that is cancelled leaves it under way."""
+        error = await asyncio.shield(self.begin(offsets, seconds))
+        if error is not None:
+            raise error
+
+    async def _settled(
+        self, offsets: dict[TopicPartition, OffsetAndMetadata], seconds: float
+    ) -> KafkaError | None:
+        """The error as a result: a task that no caller waits for any more has not crashed because of it."""
+        began = self._clock.monotonic()
+        error: KafkaError | None = None
+        try:
+            await self._in_turn(offsets, seconds)
+        except KafkaError as failed:
+            error = failed
+        if (notify := self._hooks.on_offsets_committed) is not None:
+            plain = {(tp.topic, tp.partition): each.offset for tp, each in offsets.items()}
+            notify(self._membership.group_id, plain, self._clock.monotonic() - began, error)
+        return error
+
+    async def _in_turn(self, offsets: dict[TopicPartition, OffsetAndMetadata], seconds: float) -> None:
+        deadline = Deadline(self._clock, seconds)
+        last: KafkaError | None = None
+        try:
+            async with self._turn:
+                attempts = 0
+                while offsets:
+                    await deadline.bound(self._until_possible(offsets))
+                    generation = self._membership.generation
+                    offsets, last, waits = await self._attempt(offsets, deadline.left())
+                    if waits:
+                        await deadline.bound(self._until_rejoined(generation))
+                    elif offsets:
+                        await deadline.bound(self._clock.sleep(self._backoff.delay(attempts)))
+                        attempts += 1
+        except DeadlinePassed:
+            raise CommitFailedError(
+                f"offsets of group {self._membership.group_id} were not committed within {seconds:g} s"
+                + ("" if last is None else f": {last}")
+            ) from last
+
+    async def _until_possible(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        membership = self._membership
+        if not self._must_not_wait():
+            await membership.wait_for(lambda: membership.may_commit or membership.is_over)
+        if not membership.may_commit:
+            raise CommitFailedError(
+                f"offsets of {_named(offsets)} are not committed: {membership} is {membership.state.value}"
+                + (f": {membership.reason}" if membership.reason else "")
+            )
+        gone = [tp for tp in offsets if tp not in self._owned]
+        if gone:
+            raise CommitFailedError(
+                f"offsets of {_named(gone)} are not committed: this member does not read them (see assignment()). If "
+                "a rebalance has given them to another one, what was processed since the last commit is processed "
+                "there again: commit in on_revoked, or hold rebalances back with block_rebalance_on_poll"
+            )
+
+    async def answered(self, seconds: float) -> None:
+        """Returns when no commit is on its way to the coordinator, and none is sent before the caller goes on.
+
+        One that is answered after its partitions have gone to another member may be older than where that has begun.
+        """
+        try:
+            while not self._is_answered.is_set():
+                await within(self._clock, seconds, self._is_answered.wait())
+        except TimeoutError:
+            _logger.warning("%s: a commit has not been answered for %g s", self._membership, seconds)
+
+    async def _until_rejoined(self, generation: int) -> None:
+        membership = self._membership
+        await membership.wait_for(
+            lambda: membership.is_over or (membership.may_commit and membership.generation != generation)
+        )
+
+    async def _attempt(
+        self, offsets: dict[TopicPartition, OffsetAndMetadata], seconds: float
+    ) -> tuple[dict[TopicPartition, OffsetAndMetadata], KafkaError | None, bool]:
+        """What is to be committed again, and why; the last says that it is to be after the next join."""
+        request = self._commit_request(offsets)
+        self._is_answered.clear()
+        try:
+            response = await self._requests.send(request, timeout=seconds)
+        finally:
+            self._is_answered.set()
+        assert isinstance(response, OffsetCommitResponse)
+        again: dict[TopicPartition, OffsetAndMetadata] = {}
+        worst, error = Reaction.GO_ON, None
+        for topic in response.topics:
+            for each in topic.partitions:
+                tp = TopicPartition(topic.name, each.partition_index)
+                reaction = after_commit(each.error_code)
+                if reaction is Reaction.GO_ON:
+                    if tp in offsets and tp in self._owned:
+                        self.committed[tp] = offsets[tp].offset
+                    continue
+                again[tp] = offsets[tp]
+                if each.error_code in _ELSEWHERE:
+                    self._requests.forget_coordinator(self._membership.group_id)
+                if worst < reaction:
+                    worst = reaction
+                    error = from_code(each.error_code, topic=topic.name, partition=each.partition_index)
+        if worst in (Reaction.GO_ON, Reaction.RETRY):
+            return again, error, False
+        assert error is not None
+        if worst is not Reaction.FAIL:
+            self._on_trouble(worst, f"a commit was refused: {error}")
+        if worst is Reaction.REJOIN and not self._must_not_wait():
+            return again, error, True
+        raise self._failed(worst, again, error)
+
+    def _failed(
+        self, worst: Reaction, offsets: Iterable[TopicPartition], error: KafkaError
+    ) -> CommitFailedError:
+        why = str(error)
+        if worst in (Reaction.LOSE, Reaction.LOSE_ID):
+            why = (
+                "the member is not in the group any more, and its partitions belong to others. Either the program "
+                f"took longer than max_poll_interval_ms ({self._config.max_poll_interval_ms} ms) for what it got, or "
+                "no heartbeat got through. It joins again by itself; what was processed since the last commit is "
+                "processed twice. Process less at a time (max_poll_records), or raise max_poll_interval_ms"
+            )
+        elif worst is Reaction.REJOIN:
+            why = f"the group rebalances. {error}"
+        failed = CommitFailedError(
+            f"offsets of {_named(offsets)} are not committed for group {self._membership.group_id}: {why}"
+        )
+        failed.__cause__ = error
+        return failed
+
+    def _commit_request(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> OffsetCommitRequest:
+        # Without topic ids, which keeps it at version 9: Kafka refuses version 10 for a topic whose id is not known.
+        topics: dict[str, OffsetCommitRequest.OffsetCommitRequestTopic] = {}
+        for tp, (offset, metadata, epoch) in offsets.items():
+            if tp.topic not in topics:
+                topics[tp.topic] = OffsetCommitRequest.OffsetCommitRequestTopic(name=tp.topic, partitions=[])
+            topics[tp.topic].partitions.append(
+                OffsetCommitRequest.OffsetCommitRequestPartition(
+                    partition_index=tp.partition,
+                    committed_offset=offset,
+                    committed_leader_epoch=epoch,
+                    committed_metadata=metadata,
+                )
+            )
+        membership = self._membership
+        return OffsetCommitRequest(
+            group_id=membership.group_id,
+            generation_id_or_member_epoch=membership.generation,
+            member_id=membership.member_id,
+            group_instance_id=membership.instance_id,
+            topics=list(topics.values()),
+        )
+
+    # Reading
+
+    async def fetch(
+        self, partitions: Iterable[TopicPartition], *, as_member: bool, seconds: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What is committed; None where nothing is. What is not stable yet (KIP-447) is waited for.
+
+        `as_member`, for KIP-848: the coordinator checks the epoch, and refuses a member that is behind.
+        """
+        wanted = list(partitions)
+        deadline = Deadline(
+            self._clock, self._config.default_api_timeout_ms / 1000 if seconds is None else seconds
+        )
+        attempts = 0
+        while True:
+            response = await self._requests.send(
+                self._fetch_request(wanted, as_member), timeout=deadline.left()
+            )
+            assert isinstance(response, OffsetFetchResponse)
+            found, error, reaction = _read(response, wanted)
+            if error is None:
+                return found
+            if reaction is not Reaction.RETRY:
+                raise error
+            delay = self._backoff.delay(attempts)
+            if delay >= deadline.left():
+                raise error
+            await self._clock.sleep(delay)
+            attempts += 1
+
+    def _fetch_request(self, partitions: Iterable[TopicPartition], as_member: bool) -> OffsetFetchRequest:
+        topics: dict[str, OffsetFetchRequest.OffsetFetchRequestTopics] = {}
+        for tp in partitions:
+            if tp.topic not in topics:
+                topics[tp.topic] = OffsetFetchRequest.OffsetFetchRequestTopics(
+                    name=tp.topic, partition_indexes=[]
+                )
+            topics[tp.topic].partition_indexes.append(tp.partition)
+        membership = self._membership
+        group = OffsetFetchRequest.OffsetFetchRequestGroup(
+            group_id=membership.group_id, topics=list(topics.values())
+        )
+        if as_member:
+            group.member_id, group.member_epoch = membership.member_id, membership.generation
+        return OffsetFetchRequest(
+            groups=[group], require_stable=self._config.isolation_level == "read_committed"
+        )
+
+
+def _read(
+    response: OffsetFetchResponse, wanted: Iterable[TopicPartition]
+) -> tuple[dict[TopicPartition, OffsetAndMetadata | None], KafkaError | None, Reaction]:
+    found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(wanted)
+    worst, error = Reaction.GO_ON, None
+    for group in response.groups:
+        codes: list[tuple[int, str | None, int | None]] = [(group.error_code, None, None)]
+        for topic in group.topics:
+            for each in topic.partitions:
+                codes.append((each.error_code, topic.name, each.partition_index))
+                if each.committed_offset >= 0:
+                    found[TopicPartition(topic.name, each.partition_index)] = OffsetAndMetadata(
+                        each.committed_offset, each.metadata or "", each.committed_leader_epoch
+                    )
+        for code, name, partition in codes:
+            reaction = after_offset_fetch(code)
+            if worst < reaction:
+                worst, error = reaction, from_code(code, topic=name, partition=partition)
+    return found, error, worst
+
+
+def _named(partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(map(str, sorted(partitions)))
