@@ -16,6 +16,8 @@ COMMANDS = [
     ["consume"],
     ["topic"],
     *(["topic", each] for each in ("list", "describe", "create", "delete", "alter", "partitions")),
+    ["group"],
+    *(["group", each] for each in ("list", "describe", "lag", "reset", "delete", "delete-offsets")),
 ]
 
 
@@ -50,6 +52,10 @@ def test_it_has_the_version_of_the_package() -> None:
         (["consume", "a", "--regex", "-p", "0"], "--regex takes whole topics"),
         (["consume", "(", "--regex"], "is no regular expression"),
         (["topic", "alter", "orders"], "nothing to change"),
+        (["group", "reset", "billing"], "give one of --to and --shift"),
+        (["group", "reset", "billing", "--to", "1", "--shift", "2"], "give one of --to and --shift"),
+        (["group", "reset", "billing", "--to", "soon"], "--to soon: expected earliest"),
+        (["group", "reset", "billing", "--to", "1", "--topic", "orders:x"], "orders:x"),
         (["consume", "orders", "-X", "linger"], "expected NAME=VALUE"),
     ],
 )

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from ottla.cli.output import Cell, error_line, show, unknown_topic
+from ottla.cli.output import Cell, error_line, show, unknown_group, unknown_topic
 from ottla.errors import ApiTimeoutError, ConfigurationError, KafkaError, NoBrokersError
 
 COLUMNS = ("topic", "first_offset", "isr")
@@ -74,3 +74,9 @@ def test_a_misspelt_topic_is_an_error_with_the_closest() -> None:
 def test_a_topic_like_no_other_is_an_error_with_how_to_see_them() -> None:
     assert "`ottla topic list`" in str(unknown_topic("zzz", ["orders"]))
     assert "`ottla topic create zzz`" in str(unknown_topic("zzz", []))
+
+
+def test_a_misspelt_group_is_an_error_with_the_closest_or_how_to_see_them() -> None:
+    assert str(unknown_group("biling", ["billing"])) == "there is no group biling: did you mean billing?"
+    assert "`ottla group list`" in str(unknown_group("zzz", ["billing"]))
+    assert str(unknown_group("zzz", [])) == "there is no group zzz: the cluster has none"

@@ -11,13 +11,14 @@ import typer
 from typer.core import TyperGroup
 
 import ottla.cli.consume
+import ottla.cli.group
 import ottla.cli.produce
 import ottla.cli.topic
 from ottla.cli.options import wants_traceback
 from ottla.cli.output import error_line
 from ottla.errors import ConfigurationError, KafkaError
 
-_HELP = """Kafka from a shell: a cluster to try things on, records in and out, topics.
+_HELP = """Kafka from a shell: a cluster to try things on, records in and out, topics, groups.
 
 \b
 Try it, in two terminals:
@@ -69,6 +70,7 @@ def broker(ctx: typer.Context) -> None:
 app.command("produce")(ottla.cli.produce.produce)
 app.command("consume")(ottla.cli.consume.consume)
 app.add_typer(ottla.cli.topic.app, name="topic")
+app.add_typer(ottla.cli.group.app, name="group")
 
 
 def _version(requested: bool) -> None:

@@ -172,13 +172,13 @@ class OffsetArgumentError(ConfigurationError):
     """A --from or --until that cannot be understood; the message lists the forms."""
 
 
-def parse_start(text: str, now: datetime) -> OffsetArgument:
+def parse_start(text: str, now: datetime, option: str = "--from") -> OffsetArgument:
     """Where to begin: "earliest", "latest", an offset or a time."""
     if text in ("earliest", "beginning", "start"):
         return "earliest"
     if text in ("latest", "end"):
         return "latest"
-    return _offset_or_time(text, now, f"--from {text}: expected earliest, latest, {_FORMS}")
+    return _offset_or_time(text, now, f"{option} {text}: expected earliest, latest, {_FORMS}")
 
 
 def parse_stop(text: str, now: datetime) -> OffsetArgument:

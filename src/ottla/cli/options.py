@@ -58,6 +58,19 @@ Debug = Annotated[
     typer.Option("--debug", callback=_remember_debug, help="Log everything, and show where errors arise."),
 ]
 
+Json = Annotated[bool, typer.Option("--json", help="A JSON object per line.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+
+
+def confirm(question: str) -> None:
+    """Ends the command unless the user at the terminal says yes; a mistake where there is no terminal."""
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("this is no terminal to confirm on: --yes does it without")
+    # Not typer's own prompt, which writes a space to standard output, where rows may go.
+    typer.echo(f"{question} [y/N]: ", nl=False, err=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise typer.Abort
+
 
 def pair(text: str, option: str, separator: str = "=") -> tuple[str, str]:
     """`name=value` as a pair."""

@@ -77,13 +77,23 @@ def error_line(error: BaseException) -> str:
 def unknown_topic(name: str, existing: Iterable[str]) -> errors.KafkaError:
     """There is no such topic, and what may have been meant."""
     names = sorted(existing)
+    nothing = f"the cluster has none; `ottla topic create {name}` makes it"
+    return errors.KafkaError(
+        f"there is no topic {name}: {_advice(name, names, 'topic') if names else nothing}"
+    )
+
+
+def unknown_group(name: str, existing: Iterable[str]) -> errors.KafkaError:
+    """There is no such group, and what may have been meant."""
+    names = sorted(existing)
+    advice = _advice(name, names, "group") if names else "the cluster has none"
+    return errors.KafkaError(f"there is no group {name}: {advice}")
+
+
+def _advice(name: str, names: Sequence[str], kind: str) -> str:
     if close := get_close_matches(name, names, n=3):
-        advice = f"did you mean {' or '.join(close)}?"
-    elif names:
-        advice = "`ottla topic list` shows those that exist"
-    else:
-        advice = f"the cluster has none; `ottla topic create {name}` makes it"
-    return errors.KafkaError(f"there is no topic {name}: {advice}")
+        return f"did you mean {' or '.join(close)}?"
+    return f"`ottla {kind} list` shows those that exist"
 
 
 def _most_telling(error: BaseException) -> BaseException:

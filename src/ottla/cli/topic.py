@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.cli.options import Bootstrap, ConfigFile, Debug, Options, connect, pair
+from ottla.cli.options import Bootstrap, ConfigFile, Debug, Json, Options, Yes, confirm, connect, pair
 from ottla.cli.output import show, unknown_topic
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Json = Annotated[bool, typer.Option("--json", help="A JSON object per line.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic.", show_default=False)]
 Names = Annotated[list[str], typer.Argument(metavar="NAME", help="The topics.", show_default=False)]
 Settings = Annotated[
@@ -161,7 +159,7 @@ def create(
 @app.command()
 def delete(
     names: Names,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
     bootstrap: Bootstrap = None,
     config: ConfigFile = None,
     option: Options = None,
@@ -176,16 +174,10 @@ def delete(
     with connect(bootstrap, config, option, debug=debug) as kafka:
         check_topics(kafka, names)
         if not yes:
-            _confirm(names)
+            confirm(f"Delete {', '.join(names)} and all records in it?")
         for name in names:
             kafka.admin.delete_topic(name)
             typer.echo(f"deleted {name}", err=True)
-
-
-def _confirm(names: Iterable[str]) -> None:
-    if not sys.stdin.isatty():
-        raise typer.BadParameter("this is no terminal to confirm on: --yes deletes without it")
-    typer.confirm(f"Delete {', '.join(names)} and all records in it?", abort=True, err=True)
 
 
 @app.command()
