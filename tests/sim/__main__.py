@@ -15,11 +15,13 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from ottla.sim.fault_kinds import KINDS
+from ottla.sim.group_trial import MEMBER_FAULTS, try_groups
 from ottla.sim.trial import TrialReport, try_seed
 
 _PRINT_EVERY: Final = 5.0
@@ -34,18 +36,41 @@ def main() -> int:
     parser.add_argument(
         "--workers", type=int, default=os.cpu_count() or 1, help="processes (default: all processors)"
     )
+    parser.add_argument(
+        "--trial", choices=list(TRIALS), default="replication", help="of what (default: replication)"
+    )
     parser.add_argument("--seed", type=int, help="one seed, with everything that the nemesis did")
     parser.add_argument("--trace", type=Path, help="with --seed: a file for every log message and arrival")
     options = parser.parse_args()
+    trial = TRIALS[options.trial]
     if options.seed is not None:
-        return _try_one(options.seed, options.trace)
-    return _try_many(range(options.first, options.first + options.seeds), options.workers)
+        return _try_one(trial, options.seed, options.trace)
+    return _try_many(trial, range(options.first, options.first + options.seeds), options.workers)
 
 
-def _try_one(seed: int, path: Path | None) -> int:
+@dataclass(frozen=True)
+class Trial:
+    """What is tried with each seed."""
+
+    name: str
+    try_seed: Callable[..., TrialReport]
+    faults: tuple[str, ...]
+    """Those that have to strike at least once."""
+
+
+TRIALS: Final = {
+    trial.name: trial
+    for trial in (
+        Trial("replication", try_seed, tuple(KINDS)),
+        Trial("groups", try_groups, (*KINDS, *MEMBER_FAULTS)),
+    )
+}
+
+
+def _try_one(trial: Trial, seed: int, path: Path | None) -> int:
     messages = _Messages()
     _log_to(messages)
-    report = try_seed(seed, traced=path is not None)
+    report = trial.try_seed(seed, traced=path is not None)
     if path is not None:
         lines = heapq.merge(
             messages.lines,
@@ -59,19 +84,20 @@ def _try_one(seed: int, path: Path | None) -> int:
     return 1 if report.violations else 0
 
 
-def _try_many(seeds: range, workers: int) -> int:
+def _try_many(trial: Trial, seeds: range, workers: int) -> int:
     began = last = time.monotonic()
     struck: Counter[str] = Counter()
     failed: list[TrialReport] = []
     acknowledged = 0
-    for number, report in enumerate(_reports(seeds, workers), 1):
+    for number, report in enumerate(_reports(trial, seeds, workers), 1):
         struck += report.struck
         acknowledged += report.acknowledged
         if report.violations:
             failed.append(report)
             print(report if len(failed) <= _MOST_PRINTED else f"seed {report.seed}: {report.violations[0]}")
             print(
-                f"  to repeat it: python -m tests.sim --seed {report.seed} --trace seed-{report.seed}.txt",
+                f"  to repeat it: python -m tests.sim --trial {trial.name} --seed {report.seed} "
+                f"--trace seed-{report.seed}.txt",
                 flush=True,
             )
         now = time.monotonic()
@@ -84,9 +110,9 @@ def _try_many(seeds: range, workers: int) -> int:
         f"{len(seeds):,} seeds in {time.monotonic() - began:.0f} s: {acknowledged:,} records acknowledged, "
         f"{sum(struck.values()):,} faults"
     )
-    for kind in KINDS:
+    for kind in trial.faults:
         print(f"  {struck[kind]:7,} {kind}")
-    never = [kind for kind in KINDS if not struck[kind]]
+    never = [kind for kind in trial.faults if not struck[kind]]
     if never:
         print(f"never struck: {', '.join(never)}; more seeds are needed, or another plan", file=sys.stderr)
     if failed:
@@ -94,13 +120,13 @@ def _try_many(seeds: range, workers: int) -> int:
     return 1 if never or failed else 0
 
 
-def _reports(seeds: range, workers: int) -> Iterator[TrialReport]:
+def _reports(trial: Trial, seeds: range, workers: int) -> Iterator[TrialReport]:
     if workers <= 1:
         _be_quiet()
-        yield from map(try_seed, seeds)
+        yield from map(trial.try_seed, seeds)
         return
     with multiprocessing.Pool(workers, _be_quiet) as pool:
-        yield from pool.imap_unordered(try_seed, seeds)
+        yield from pool.imap_unordered(trial.try_seed, seeds)
 
 
 class _Messages(logging.Handler):

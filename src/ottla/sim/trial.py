@@ -17,7 +17,7 @@ import asyncio
 import hashlib
 import traceback
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -120,7 +120,8 @@ class TrialReport:
     """What came of a trial."""
 
     seed: int
-    settings: TrialSettings
+    settings: object
+    """What was drawn from the seed, to be printed."""
     violations: list[RuleViolation] = field(default_factory=list)
     struck: Counter[str] = field(default_factory=Counter)
     """How often each kind of fault has struck."""
@@ -147,17 +148,29 @@ class TrialReport:
 
 
 def try_seed(seed: int, *, traced: bool = False) -> TrialReport:
-    """Runs the trial of a seed to its end; what a simulation itself complains of is a violation as well."""
+    """Runs the trial of a seed to its end."""
     random = generator(seed, "trial")
-    report = TrialReport(seed, TrialSettings.draw(random))
+    settings = TrialSettings.draw(random)
+    report = TrialReport(seed, settings)
+
+    async def body(runtime: SimRuntime) -> None:
+        await _Trial(runtime, report, settings, random).run()
+
+    return simulate(report, body, traced=traced)
+
+
+def simulate(
+    report: TrialReport, body: Callable[[SimRuntime], Awaitable[None]], *, traced: bool
+) -> TrialReport:
+    """Runs a trial in a simulation of its own; what that itself complains of is a violation as well."""
     trace = Trace(_ALL if traced else 0)
 
     async def main(runtime: SimRuntime) -> None:
         runtime.network.trace = trace
-        await _Trial(runtime, report, random).run()
+        await body(runtime)
 
     try:
-        run(main, seed=seed, limit=_LIMIT)
+        run(main, seed=report.seed, limit=_LIMIT)
     except Exception as error:  # noqa: BLE001  whatever it is, it belongs to this seed
         report.violations.append(RuleViolation("trial failed", "".join(traceback.format_exception(error))))
     report.arrivals = list(trace.latest)
@@ -165,15 +178,18 @@ def try_seed(seed: int, *, traced: bool = False) -> TrialReport:
 
 
 class _Trial:
-    def __init__(self, runtime: SimRuntime, report: TrialReport, random: Random) -> None:
+    def __init__(
+        self, runtime: SimRuntime, report: TrialReport, settings: TrialSettings, random: Random
+    ) -> None:
         self._runtime = runtime
         self._report = report
+        self._settings = settings
         self._random = random
 
     async def run(self) -> None:
-        cluster = self._report.settings.cluster(self._runtime)
+        cluster = self._settings.cluster(self._runtime)
         async with cluster:
-            workload = Workload(self._runtime, cluster.bootstrap, self._report.settings.shape(self._random))
+            workload = Workload(self._runtime, cluster.bootstrap, self._settings.shape(self._random))
             watch = Watch(cluster, TOPIC, self._runtime.network.trace)
             watch.start()
             workload.start()
@@ -204,7 +220,7 @@ class _Trial:
 
     async def _go_through(self, cluster: AsyncCluster, workload: Workload) -> None:
         """Everything that happens, up to a cluster that is well again."""
-        report, longest = self._report, self._report.settings.longest
+        report, longest = self._report, self._settings.longest
         nemesis = Nemesis(self._runtime, cluster, TOPIC, workload.machines)
         report.events, report.struck = nemesis.events, nemesis.struck
         active = max(ACTIVE, longest * 1.3 + 20.0)

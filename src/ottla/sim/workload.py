@@ -37,7 +37,7 @@ _MOST_PENDING: Final = 200
 """Records of one writer that are not decided: what comes after an outage is not to be larger than all else."""
 _POLL: Final = 1.0
 _RETRY: Final = 0.5
-_AWAY: Final = (
+AWAY: Final = (
     ApiTimeoutError,
     ConnectionFailedError,
     ConnectionLostError,
@@ -160,7 +160,7 @@ class TopicReader:
                     self.records.append(ReadRecord(record.partition, record.offset, record.value))
                     self.next_offsets[record.partition] = record.offset + 1
             except KafkaError as error:
-                if not isinstance(error, _AWAY) and not getattr(error, "retriable", False):
+                if not isinstance(error, AWAY) and not getattr(error, "retriable", False):
                     # A DataLossError above all: no log is ever cut below what a consumer may see.
                     self.violations.append(RuleViolation("reader failed", f"{self.name}: {error!r}"))
                 await asyncio.sleep(_RETRY)
