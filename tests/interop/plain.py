@@ -5,9 +5,11 @@ It proves the wire layer and the record core against a broker without any of Ott
 
 from __future__ import annotations
 
+import select
 import socket
+from typing import Self
 
-from ottla.wire import Message, Uuid, api_for_key, correlation_id_of, decode_response, encode_request
+from ottla.wire import Api, Message, Uuid, api_for_key, correlation_id_of, decode_response, encode_request
 from ottla.wire.messages import (
     FetchRequest,
     FetchResponse,
@@ -18,32 +20,62 @@ from ottla.wire.messages import (
 )
 from tests.wire.splitter import FrameSplitter
 
+CLIENT_ID = "ottla-tests"
+
 
 class Connection:
-    """One connection that asks and waits for the answer."""
+    """One connection that asks and waits for the answer; `send` and `receive` are its two halves."""
 
     def __init__(self, bootstrap: str) -> None:
         host, _, port = bootstrap.partition(",")[0].rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=60)
         self._splitter = FrameSplitter()
         self._correlation_id = 0
+        self._sent: tuple[Api, int] | None = None
 
-    def __enter__(self) -> Connection:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._socket.close()
 
     def ask(self, request: Message, version: int) -> Message:
+        self.send(request, version)
+        return self.receive()
+
+    def send(self, request: Message, version: int) -> None:
+        """Sends a request whose answer `receive` waits for; there is one at a time."""
+        assert self._sent is None, f"the last request has no answer yet: {self._sent}"
         self._correlation_id += 1
-        sent = b"".join(encode_request(request, version, self._correlation_id, "ottla-tests"))
-        frame = self.exchange(sent)
+        self._sent = (api_for_key(request.API_KEY), version)
+        self._socket.sendall(b"".join(encode_request(request, version, self._correlation_id, CLIENT_ID)))
+
+    def receive(self) -> Message:
+        """The answer to what was sent last."""
+        assert self._sent is not None
+        frame = self._next_frame()
         assert correlation_id_of(frame) == self._correlation_id
-        return decode_response(api_for_key(request.API_KEY), version, frame)
+        (api, version), self._sent = self._sent, None
+        return decode_response(api, version, frame)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something was sent whose answer has not been received."""
+        return self._sent is not None
+
+    def has_answer(self) -> bool:
+        """Whether anything has come for what was sent last."""
+        return bool(select.select([self._socket], [], [], 0)[0])
 
     def exchange(self, frame: bytes | bytearray) -> bytes:
         """Sends bytes as they are; the frame that comes back."""
         self._socket.sendall(frame)
+        return self._next_frame()
+
+    def _next_frame(self) -> bytes:
         while True:
             data = self._socket.recv(65536)
             if not data:

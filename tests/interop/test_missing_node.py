@@ -118,7 +118,7 @@ def metadata(topic: str, node: int = LEADER) -> Callable[[Cluster], object]:
 
 
 def described(topic: str) -> Callable[[Cluster], object]:
-    """The same by DescribeTopicPartitions."""
+    """The same by DescribeTopicPartitions, with the eligible leader replicas and the last known leader (KIP-966)."""
 
     def asked(cluster: Cluster) -> object:
         wanted = [DescribeTopicPartitionsRequest.TopicRequest(name=cluster.name(topic))]
@@ -131,6 +131,8 @@ def described(topic: str) -> Callable[[Cluster], object]:
             part.replica_nodes,
             sorted(part.isr_nodes),
             part.offline_replicas,
+            part.eligible_leader_replicas,
+            part.last_known_elr,
         )
 
     return asked
@@ -208,8 +210,9 @@ MISSED = [
     Step("metadata of strict", metadata("strict"), (0, 0, 1, [3, 1, 2], [1, 2], [3])),
     Step("metadata of lenient", metadata("lenient"), (0, 0, 1, [1, 2, 3], [1, 2], [3])),
     Step("metadata of single", metadata("single"), (0, 5, -1, [3], [], [3])),
-    Step("description of strict", described("strict"), (0, 0, 1, [3, 1, 2], [1, 2], [3])),
-    Step("description of single", described("single"), (0, 0, -1, [3], [], [3])),
+    Step("description of strict", described("strict"), (0, 0, 1, [3, 1, 2], [1, 2], [3], [3], [])),
+    Step("description of lenient", described("lenient"), (0, 0, 1, [1, 2, 3], [1, 2], [3], [], [])),
+    Step("description of single", described("single"), (0, 0, -1, [3], [], [3], [3], [3])),
     Step("acks=all to strict", produce("strict", ALL), (19, -1)),
     Step("acks=1 to strict", produce("strict", ONE), (0, 2)),
     Step("acks=all to strict again", produce("strict", ALL), (19, -1)),
@@ -242,6 +245,8 @@ BACK = [
     Step("all brokers are back", brokers, [1, 2, 3]),
     Step("metadata of strict in sync", metadata("strict"), (0, 0, 1, [3, 1, 2], [1, 2, 3], [])),
     Step("metadata of single with its leader", metadata("single"), (0, 0, 3, [3], [3], [])),
+    Step("description of strict in sync", described("strict"), (0, 0, 1, [3, 1, 2], [1, 2, 3], [], [], [])),
+    Step("description of single with its leader", described("single"), (0, 0, 3, [3], [3], [], [], [])),
     Step("latest offset of strict is its end", offset("strict"), (0, 4)),
     Step("acks=all to strict in sync", produce("strict", ALL), (0, 4)),
     Step("preferred leader that is back", elect(PREFERRED, "strict"), 0),

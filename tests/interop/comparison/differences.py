@@ -35,17 +35,6 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         "*",
         (
-            *_apis("OffsetCommit", "OffsetDelete", "JoinGroup", "Heartbeat", "LeaveGroup"),
-            *_apis("SyncGroup", "DescribeGroups", "ListGroups", "DeleteGroups", "ConsumerGroupHeartbeat"),
-            *_apis("ConsumerGroupDescribe"),
-            *_features("group"),
-        ),
-        "not offered",
-        "the cluster has no consumer groups yet",
-    ),
-    Difference(
-        "*",
-        (
             *_apis("AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "WriteTxnMarkers", "TxnOffsetCommit"),
             *_apis("DescribeTransactions", "ListTransactions"),
             *_features("transaction"),
