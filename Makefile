@@ -16,6 +16,7 @@ FUZZ_FRAMES ?= 1000000
 FUZZ_CONNECTIONS ?= 20000
 CHAOS_SEEDS ?= 2000
 NEMESIS_SEEDS ?= 1000
+CHAIN_RECORDS ?= 500000
 SOAK_SECONDS ?= 600
 FUZZ_STEPS ?= 10000
 FUZZ_SEED ?=
@@ -23,7 +24,7 @@ FUZZ_SEED ?=
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup test test-spark test-sim test-kafka test-kafka-full
-.PHONY: chaos nemesis interleavings soak fuzz fuzz-kafka sanitize
+.PHONY: chaos nemesis nemesis-groups chains interleavings soak fuzz fuzz-kafka sanitize
 .PHONY: lint format stubs bench wheel demo clean
 
 help: ## this list
@@ -67,6 +68,12 @@ chaos: $(STAMP) ## producing and consuming in simulations of many seeds, while e
 
 nemesis: $(STAMP) ## a replicated cluster under faults of every kind, in simulations of many seeds (NEMESIS_SEEDS=N)
 	$(PY) -m tests.sim --seeds $(NEMESIS_SEEDS)
+
+nemesis-groups: $(STAMP) ## chains of consumer groups under the same faults, with members that come and go (NEMESIS_SEEDS=N)
+	$(PY) -m tests.sim --trial groups --seeds $(NEMESIS_SEEDS)
+
+chains: $(STAMP) ## chains of consumer groups on sockets, with many records (CHAIN_RECORDS=N)
+	OTTLA_CHAIN_RECORDS=$(CHAIN_RECORDS) $(PY) -m pytest tests/client/group/test_chains.py
 
 lint: $(STAMP) ## ruff and mypy --strict
 	$(PY) -m ruff check .

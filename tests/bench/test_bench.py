@@ -41,6 +41,16 @@ RATIOS = {
         "fetch_1kb_vs_mock",
     },
     "replication": {"rf3_vs_rf1", "rf3_vs_kafka", "rf3_memory", "failover_ms", "idle_cpu"},
+    "groups": {
+        "join_1",
+        "join_20",
+        "pause_eager",
+        "pause_cooperative",
+        "stay_cooperative",
+        "pause_848",
+        "stay_848",
+        "join_500_s",
+    },
     "client": {
         "produce_arrow_cpu",
         "consume_arrow_cpu",
@@ -78,13 +88,17 @@ RATIOS = {
         "first_batch_vs_jvm_ms",
     },
 }
-# They have Apache Kafka beside them, and Spark's the JVM's connector.
-NEEDS_KAFKA = {"replication", "spark"}
+# They have Apache Kafka beside them, and Spark's the JVM's connector: those take minutes.
+NEEDS_KAFKA = {
+    "replication": pytest.mark.kafka,
+    "groups": pytest.mark.kafka_full,
+    "spark": pytest.mark.kafka_full,
+}
 
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.kafka] if name in NEEDS_KAFKA else []) for name in RATIOS],
+    [pytest.param(name, marks=[NEEDS_KAFKA[name]] if name in NEEDS_KAFKA else []) for name in RATIOS],
 )
 def test_json_is_one_object_and_nothing_else(name: str) -> None:
     done = bench(name, "--json", "--repeats", "1", within=600 if name in NEEDS_KAFKA else 120)
