@@ -3,7 +3,7 @@
     cli  console                      what people look at
     spark  sim                        what is built on the two below
     client            broker          neither imports the other
-    net                               one connection type
+    net               assignors       one connection type; which member gets which partition
     wire                              sans-io
     _native                           the compiled core
 
@@ -25,7 +25,7 @@ PLUGIN_PACKAGE = "pyspark_ottla"
 # The modules beside the layers that are pure values and protocols: even the compiled core may use them.
 _VALUES = frozenset({"errors", "_extras", "_version", "config", "hooks"})
 _BELOW_NET = _VALUES | {"runtime", "wire", "_native"}
-_BELOW_APPS = _BELOW_NET | {"net", "serde", "client", "broker"}
+_BELOW_APPS = _BELOW_NET | {"net", "serde", "assignors", "client", "broker"}
 _BELOW_PEOPLE = _BELOW_APPS | {"spark", "sim"}
 _BELOW_ROOT = _BELOW_PEOPLE | {"cli", "console"}
 
@@ -39,9 +39,11 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "console": _BELOW_PEOPLE,
     "spark": _BELOW_APPS,
     "sim": _BELOW_APPS,
-    "client": _BELOW_NET | {"net", "serde"},
-    "broker": _BELOW_NET | {"net"},
+    "client": _BELOW_NET | {"net", "serde", "assignors"},
+    "broker": _BELOW_NET | {"net", "assignors"},
     "net": _BELOW_NET,
+    # Pure: the leader of a classic group and the coordinator of a KIP-848 group compute with it.
+    "assignors": _VALUES | {"wire"},
     "wire": _VALUES | {"_native"},
     "_native": _VALUES,
     # Serializers turn objects into bytes and back: they need no protocol and no connection of ours.
