@@ -1,11 +1,18 @@
-"""What a heartbeat of KIP-848 says of the member's partitions, and what a response makes of them."""
+"""What a heartbeat of KIP-848 says of the member's partitions, and what a response makes of them, or its loss."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from ottla.broker.cluster.cluster import AsyncCluster
+from ottla.broker.server import faults
 from ottla.client.group.consumer_protocol import OwnedId, OwnershipReport
 from ottla.wire import Uuid
 from ottla.wire.messages import ConsumerGroupHeartbeatResponse
+from tests.client.group.grouping import KIP_848, QUICK, Told, partitions, until, until_shared
+from tests.client.worlds import Body, World
 
+Run = Callable[[Body], object]
 ORDERS = Uuid(bytes(range(16)))
 Assignment = ConsumerGroupHeartbeatResponse.Assignment
 Topic = ConsumerGroupHeartbeatResponse.TopicPartitions
@@ -78,3 +85,57 @@ def test_what_begins_anew_owns_nothing() -> None:
     report.is_revoking = True
     report.reset()
     assert (report.accepted, report.target, report.is_settled) == ({}, {}, True)
+
+
+# A member whose responses get lost
+
+
+async def until_given(world: World, cluster: AsyncCluster, client_id: str, *numbers: int) -> None:
+    """Until the coordinator counts these partitions as this member's."""
+    admin = world.client(cluster).admin
+    while True:
+        group = await admin.describe_group("billing")
+        given = {each.client_id: [tp.partition for tp in each.assignment] for each in group.members}
+        if given.get(client_id) == list(numbers):
+            return
+        await world.runtime.clock.sleep(0.02)
+
+
+def test_a_member_whose_assignment_got_lost_on_the_way_asks_for_it(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"], config=QUICK) as cluster:
+            first = world.client(cluster, **KIP_848, client_id="first").consume("orders", group="billing")
+            second = world.client(cluster, **KIP_848, client_id="second").consume("orders", group="billing")
+            async with first, second:
+                await until(world, lambda: first.health().is_well and second.health().is_well)
+                owner, other = (first, second) if first.assignment() else (second, first)
+                name = "second" if other is second else "first"
+                lost = cluster.faults.add(
+                    "ConsumerGroupHeartbeat", client_id=name, when="response", action=faults.drop
+                )
+                await owner.close()
+                await until_given(world, cluster, name, 0)
+                await lost.wait(lost.hits + 1)
+                cluster.faults.remove(lost)
+                await until(world, lambda: other.assignment() == partitions(0))
+
+    run(body)
+
+
+def test_a_member_whose_new_epoch_got_lost_on_the_way_keeps_what_it_has(run: Run) -> None:
+    async def body(world: World) -> None:
+        told = Told()
+        async with world.cluster(topics=["orders"], config=QUICK) as cluster:
+            kafka = world.client(cluster, **KIP_848, client_id="only")
+            async with kafka.consume("orders", group="billing", **told.callbacks) as consumer:
+                await until_shared(world, consumer, count=1)
+                lost = cluster.faults.add("ConsumerGroupHeartbeat", when="response", action=faults.drop)
+                await world.client(cluster).admin.create_partitions("orders", 2)
+                await until_given(world, cluster, "only", 0, 1)
+                # The coordinator has answered with the new epoch, and once more after that.
+                await lost.wait(lost.hits + 2)
+                cluster.faults.remove(lost)
+                await until_shared(world, consumer, count=2)
+            assert told.log == [("assigned", [0]), ("assigned", [1]), ("revoked", [0, 1])]
+
+    run(body)

@@ -10,14 +10,16 @@ import pytest
 
 from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.broker.cluster.options import TopicSpec
-from ottla.broker.server.faults import drop, error, never
+from ottla.broker.server.faults import Action, delay, drop, error, never
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import (
     ApiTimeoutError,
     ClientClosedError,
     ConnectionLostError,
+    KafkaError,
     NoBrokersError,
     NotControllerError,
+    NotCoordinatorError,
     NotLeaderOrFollowerError,
     UnknownBrokerError,
     UnknownTopicOrPartitionError,
@@ -37,6 +39,8 @@ from ottla.wire.messages import (
     FetchRequest,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     MetadataRequest,
@@ -343,6 +347,36 @@ def test_a_coordinator_that_moved_is_looked_up_again(run: Run) -> None:
             assert (fault.hits, lookups.hits) == (1, 1)
             assert isinstance(again.response, OffsetFetchResponse)
             assert again.broker == shard.broker
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    ("action", "raised"),
+    [(drop, ConnectionLostError), (error("NOT_COORDINATOR"), None)],
+    ids=["drop", "moved"],
+)
+def test_what_is_sent_once_is_not_repeated_and_the_next_one_finds_its_way_anew(
+    action: Action, raised: type[KafkaError] | None, run: Run
+) -> None:
+    async def body(world: World) -> None:
+        async with three(world) as cluster:
+            me = requester(world, cluster)
+            request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+            await me.requests.send(request)
+            fault = cluster.faults.add("Heartbeat", action=action)
+            if raised is not None:
+                with pytest.raises(raised):
+                    await me.requests.send(request, once=True)
+            else:
+                response = await me.requests.send(request, once=True)
+                assert isinstance(response, HeartbeatResponse)
+                assert response.error_code == NotCoordinatorError.code
+            assert fault.hits == 1
+            cluster.faults.clear()
+            lookups = cluster.faults.add("FindCoordinator", action=delay(0.0))
+            await me.requests.send(request, once=True)
+            assert lookups.hits == 1
 
     run(body)
 

@@ -25,7 +25,13 @@ from ottla.client.group.reactions import Reaction, after_consumer_heartbeat
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import (
     ApiTimeoutError,
+    BrokerError,
+    ConnectionFailedError,
+    ConnectionLostError,
     KafkaError,
+    NoBrokersError,
+    RequestTimeoutError,
+    UnknownBrokerError,
     UnreleasedInstanceIdError,
     UnsupportedApiError,
     from_code,
@@ -45,6 +51,15 @@ _UNRELEASED_TRIES: Final = 3
 """After a fence the coordinator may still hold the static member that this one was."""
 _FIRST_INTERVAL_S: Final = 5.0
 """Until a response names one; Kafka's default."""
+
+_ON_THE_WAY: Final = (
+    ApiTimeoutError,
+    ConnectionFailedError,
+    ConnectionLostError,
+    NoBrokersError,
+    RequestTimeoutError,
+    UnknownBrokerError,
+)
 
 OwnedId = tuple[Uuid, int]
 """A partition as the protocol has it, by topic id."""
@@ -155,16 +170,19 @@ class ConsumerGroupLoop(MemberLoop):
         try:
             request = await self._request()
             owned = _owned_ids(request)
-            response = await self._requests.send(request, timeout=self._config.session_timeout_ms / 1000)
-        except ApiTimeoutError as error:
-            _logger.warning("%s: no heartbeat got through: %s", membership, error)
-            self._is_full = True
-            return Reaction.RETRY, "no heartbeat got through", error
+            # Once: a response that got lost may have had the assignment, which the coordinator gives again only to a
+            # heartbeat that says everything. The loop sends that one.
+            response = await self._requests.send(
+                request, timeout=self._config.session_timeout_ms / 1000, once=True
+            )
         except UnsupportedApiError as error:
             error.add_note("group_protocol='classic' is what older brokers know")
             return Reaction.FAIL, "the brokers do not know KIP-848", error
         except KafkaError as error:
-            return Reaction.FAIL, "the coordinator cannot be reached", error
+            if not _may_pass(error):
+                return Reaction.FAIL, "the coordinator cannot be reached", error
+            _logger.warning("%s: a heartbeat did not get through: %s", membership, error)
+            return Reaction.RETRY, "a heartbeat did not get through", error
         assert isinstance(response, ConsumerGroupHeartbeatResponse)
         code = response.error_code
         reaction = after_consumer_heartbeat(code)
@@ -324,6 +342,11 @@ class ConsumerGroupLoop(MemberLoop):
             await self._requests.send(request, timeout=CLOSING_S)
         except KafkaError as error:
             _logger.info("%s could not say that it leaves: %s", membership, error)
+
+
+def _may_pass(error: KafkaError) -> bool:
+    """Whether it is the way to the coordinator that failed: the next heartbeat looks for another one."""
+    return error.retriable if isinstance(error, BrokerError) else isinstance(error, _ON_THE_WAY)
 
 
 def _by_topic(owned: Iterable[OwnedId]) -> list[ConsumerGroupHeartbeatRequest.TopicPartitions]:

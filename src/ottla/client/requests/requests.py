@@ -73,6 +73,7 @@ class _Call:
     version: int | None
     deadline: Deadline
     lane: int = 0
+    is_repeated: bool = True
 
     @property
     def api(self) -> str:
@@ -121,6 +122,7 @@ class Requests:
         version: int | None = None,
         timeout: float | None = None,
         lane: int = 0,
+        once: bool = False,
     ) -> Message:
         """The response to a request, merged out of those of all brokers that have a part in it.
 
@@ -130,7 +132,8 @@ class Requests:
         as the brokers gave them; a part without a response raises, and `fan_out` gives the other parts too.
 
         With `broker`, it is sent to that one, once. `lane` is that of its connection: a consumer whose request waits
-        for other members of its group must not hold up another consumer of the client.
+        for other members of its group must not hold up another consumer of the client. With `once` no attempt follows
+        one that has failed: for a caller that has to say something else then.
 
         The version is the highest that both sides know, and a response has the fields of the newest one. With
         `version` request and response have exactly that version's.
@@ -140,7 +143,7 @@ class Requests:
         """
         if broker is not None:
             return await self._send_to(request, broker, version, timeout)
-        shards = await self.fan_out(request, version=version, timeout=timeout, lane=lane)
+        shards = await self.fan_out(request, version=version, timeout=timeout, lane=lane, once=once)
         failed = [shard for shard in shards if shard.error is not None]
         if failed:
             raise _first_error(failed)
@@ -148,7 +151,13 @@ class Requests:
         return route_of(in_newest_shape(request)).items.merge(in_newest_shape(request), responses)
 
     async def fan_out(
-        self, request: Message, *, version: int | None = None, timeout: float | None = None, lane: int = 0
+        self,
+        request: Message,
+        *,
+        version: int | None = None,
+        timeout: float | None = None,
+        lane: int = 0,
+        once: bool = False,
     ) -> list[Shard]:
         """Every part of the request with its own response or error; in the order in which brokers were named.
 
@@ -164,7 +173,7 @@ class Requests:
                 f"{api_for_key(request.API_KEY).name} has to be sent to a certain broker: say which, with broker=,"
                 " or use the client's own methods"
             )
-        call = _Call(request, route, version, self._deadline(timeout), lane)
+        call = _Call(request, route, version, self._deadline(timeout), lane, not once)
         retry_state = RetryState()
         keys = await self._keys(call, retry_state)
         return (
@@ -241,6 +250,9 @@ class Requests:
                 done.append(outcome.settled)
             if outcome.error is None:
                 return done
+            if not call.is_repeated:
+                # What the caller sends next has to find its way anew.
+                self._routing.failed(call.route, outcome.retried)
             final = await self._final(call, retry_state, outcome.error, outcome.wait)
             if final is not None:
                 rejected = outcome.rejected if final is outcome.error else None
@@ -309,6 +321,8 @@ class Requests:
             retry_state.unsure = error
         retry_state.missing += isinstance(error, _MISSING)
         if not _is_retriable(call.route, error) or retry_state.missing >= MISSING_TRIES:
+            return error
+        if not call.is_repeated:
             return error
         if retry_state.attempts >= self._config.retries:
             return error
