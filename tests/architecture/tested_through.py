@@ -31,7 +31,6 @@ TESTED_THROUGH: dict[str, str] = {
     "client/consume/dead_letters.py": "tests/client/consume/test_deserialized.py",
     "client/consume/offset_lookup.py": "tests/client/consume/test_consumer.py",
     "client/group/assignment.py": "tests/client/group/test_consumer.py",
-    "client/group/commits.py": "tests/client/group/test_consumer.py",
     "client/group/health.py": "tests/client/group/test_consumer.py",
     "client/group/member.py": "tests/client/group/test_classic.py",
     "client/metadata/view.py": "tests/client/metadata/test_merge.py",

@@ -24,7 +24,7 @@ from tests.sim.planted_bugs import Plant
 
 def commits_what_the_program_works_on(patch: pytest.MonkeyPatch) -> None:
     """What the last poll returned counts as done: a member that vanishes takes it along."""
-    patch.setattr(Reader, "done_with", lambda self, tp: self.position(tp))
+    patch.setattr(Reader, "done_with", lambda self, tp: self.reached(tp))
 
 
 def fetched_records_outlive_a_revocation(patch: pytest.MonkeyPatch) -> None:

@@ -252,3 +252,26 @@ def test_a_problem_is_returned_and_not_solved() -> None:
     assert receive(it, diverging_epoch=diverging) == LogDiverged(4)
     it.rewind(4, -1)
     assert receive(it, BatchHeaders(-1, -1, 0, 6), records=b"abcdef") == NoWholeBatch(6)
+
+
+def test_a_leader_of_an_older_epoch_than_what_was_consumed_is_not_believed() -> None:
+    it = cursor(None)
+    it.load()
+    it.loaded(7, 5)
+    assert (it.began_at, it.began_epoch, it.leader_epoch, it.required_epoch) == (7, 5, 3, 5)
+    position = it.fetch(1, has_epochs=True, most=1024)
+    assert (position.offset, position.leader_epoch, position.last_fetched_epoch) == (7, 5, 5)
+    it.release()
+    it.follow(2, 6)
+    assert it.required_epoch == 6
+    it.load()
+    it.loaded(7)
+    assert (it.began_epoch, it.required_epoch) == (-1, 6)
+
+
+def test_where_metadata_has_no_epochs_no_leader_is_checked() -> None:
+    it = Cursor(TopicPartition("orders", 0), Uuid(b"0123456789abcdef"))
+    it.follow(1, -1)
+    it.load()
+    it.loaded(7, 5)
+    assert it.required_epoch == -1

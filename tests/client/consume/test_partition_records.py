@@ -19,17 +19,18 @@ def stored(base: int, *values: bytes, epoch: int = 4, **options: Any) -> bytes:
     return encode_batch(records, base_offset=base, leader_epoch=epoch, **options)
 
 
-def fetched(data: bytes, offset: int = 0) -> PartitionRecords:
-    behind = walk_headers(data).next_offset
+def fetched(data: bytes, offset: int = 0, epoch_before: int = -1) -> PartitionRecords:
+    behind, epoch, _, _ = walk_headers(data)
     return PartitionRecords(
         TopicPartition("orders", 0),
         data,
         offset=offset,
         next_offset=behind,
-        epoch_before=-1,
+        epoch_before=epoch_before,
         generation=0,
         position=offset,
         end=behind,
+        epoch=epoch,
     )
 
 
@@ -51,6 +52,13 @@ def test_what_lies_behind_the_stop_is_not_wanted_and_the_stop_is_reached_where_n
     assert walk_headers(first + last, 10) == (10, 4, 2, len(first))
     assert walk_headers(first + last, 5) == (5, 4, 2, len(first))
     assert walk_headers(last, 5) == (5, -1, 0, 0)
+
+
+def test_an_offset_comes_with_the_epoch_of_the_batch_before_it() -> None:
+    part = fetched(stored(2, b"a", b"b") + stored(4, b"c") + stored(9, b"d", epoch=6), 2, epoch_before=3)
+    assert [part.at(offset).leader_epoch for offset in (2, 3, 4, 5, 9, 10)] == [3, 4, 4, 4, 4, 6]
+    same = fetched(stored(2, b"a", b"b") + stored(4, b"c"), 2, epoch_before=4)
+    assert [same.at(offset) for offset in (2, 4, 5)] == [(2, 4), (4, 4), (5, 4)]
 
 
 def test_records_end_before_a_damaged_batch_which_raises_when_it_is_the_first() -> None:

@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
+from ottla.client.consume.reader import Reader
+from ottla.client.topic_partition import TopicPartition
 from tests.client.consume.test_reader import AUDIT, ORDERS, Reading, orders
+
+
+def done_offset(reader: Reader, tp: TopicPartition) -> int | None:
+    done = reader.done_with(tp)
+    return None if done is None else done.offset
 
 
 def audit(*offsets: int) -> list[tuple[str, int]]:
@@ -36,9 +43,9 @@ def quick_switches() -> Iterator[None]:
 
 def test_iterating_the_program_is_done_with_a_record_when_it_asks_for_the_next(reading: Reading) -> None:
     done: list[int | None] = []
-    reading.iterate(lambda record: done.append(reading.reader.done_with(ORDERS)), most=6)
+    reading.iterate(lambda record: done.append(done_offset(reading.reader, ORDERS)), most=6)
     assert done == [0, 1, 2, 3, 4, 4]
-    assert reading.reader.done_with(AUDIT) == 1
+    assert done_offset(reading.reader, AUDIT) == 1
     assert reading.reader.position(AUDIT) == 2
 
 
@@ -52,7 +59,7 @@ def test_polling_it_is_done_with_what_it_got_when_it_polls_again(reading: Readin
     ):
         reader.settle()
         assert reading.poll(most) == seen
-        assert (reader.done_with(ORDERS), reader.done_with(AUDIT)) == done
+        assert (done_offset(reader, ORDERS), done_offset(reader, AUDIT)) == done
     assert (reader.position(ORDERS), reader.position(AUDIT)) == (4, 4)
 
 
@@ -61,27 +68,27 @@ def test_batches_are_done_with_when_the_next_is_asked_for(reading: Reading) -> N
     reader = reading.reader
     reader.settle()
     assert reader.batch() is not None
-    assert (reader.done_with(ORDERS), reader.position(ORDERS)) == (0, 4)
+    assert (done_offset(reader, ORDERS), reader.position(ORDERS)) == (0, 4)
     reader.settle()
-    assert reader.done_with(ORDERS) == 4
+    assert done_offset(reader, ORDERS) == 4
 
 
 def test_pausing_what_it_works_on_does_not_make_the_program_done_with_it(reading: Reading) -> None:
     reader = reading.reader
     reading.iterate(most=2)
     reader.pause(ORDERS)
-    assert (reader.done_with(ORDERS), reader.position(ORDERS)) == (1, 2)
+    assert (done_offset(reader, ORDERS), reader.position(ORDERS)) == (1, 2)
     reader.settle()
-    assert reader.done_with(ORDERS) == 2
+    assert done_offset(reader, ORDERS) == 2
 
 
 def test_a_seek_is_where_the_program_is(reading: Reading) -> None:
     reader = reading.reader
     reading.poll(4)
     reader.seek(ORDERS, 2)
-    assert reader.done_with(ORDERS) == 2
+    assert done_offset(reader, ORDERS) == 2
     reader.seek(ORDERS, None)
-    assert reader.done_with(ORDERS) is None
+    assert done_offset(reader, ORDERS) is None
 
 
 def test_what_is_revoked_while_it_is_iterated_ends_with_the_record_at_hand(reading: Reading) -> None:
@@ -93,7 +100,7 @@ def test_what_is_revoked_while_it_is_iterated_ends_with_the_record_at_hand(readi
 
     seen = reading.iterate(meddle)
     assert seen == [*orders(0, 1), *audit(0, 1, 2, 3)]
-    assert (reader.done_with(ORDERS), reader.position(ORDERS)) == (1, 2)
+    assert (done_offset(reader, ORDERS), reader.position(ORDERS)) == (1, 2)
 
 
 def test_what_waits_in_the_queue_or_is_paused_is_not_seen_after_a_revocation(reading: Reading) -> None:
@@ -112,7 +119,7 @@ def test_a_partition_that_comes_back_knows_nothing_of_before(reading: Reading) -
     reading.iterate(most=2)
     generations = reader.revoke([ORDERS])
     reader.forget([ORDERS])
-    assert reader.done_with(ORDERS) is None
+    assert done_offset(reader, ORDERS) is None
     assert reader.position(ORDERS) is None
     reading.put(ORDERS, 50, 2)
     reading.queue.items[-1].generation = generations[ORDERS]
@@ -128,7 +135,7 @@ def test_a_part_from_before_says_nothing_of_a_partition_that_came_back_and_goes_
     reader.revoke([ORDERS])
     reader.forget([ORDERS])
     reader.revoke([ORDERS])
-    assert reader.done_with(ORDERS) is None
+    assert done_offset(reader, ORDERS) is None
 
 
 def test_letting_go_of_an_iterator_loses_and_repeats_nothing(reading: Reading) -> None:
@@ -147,7 +154,7 @@ def test_another_thread_never_reads_behind_what_the_program_works_on(quick_switc
     def look() -> None:
         while not ended.is_set():
             # What the program works on when it is asked is at least what it worked on before.
-            done = reader.done_with(ORDERS)
+            done = done_offset(reader, ORDERS)
             now = working[0]
             if done is not None and done > now:
                 wrong.append((done, now))
@@ -199,6 +206,6 @@ def test_a_thread_that_reads_sees_nothing_long_after_a_revocation(quick_switches
         thread.join()
         # The one that was being handed out, and its successor that was asked for just then.
         assert len(seen) - at_hand <= 2
-        done = reader.done_with(ORDERS)
+        done = done_offset(reader, ORDERS)
         assert done is not None
         assert done <= seen[-1] + 1

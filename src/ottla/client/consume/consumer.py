@@ -29,6 +29,7 @@ from ottla.client.consume.dead_letters import DeadLetterProducer, DeadLetters
 from ottla.client.consume.fetch_queue import Failure, FetchQueue, Wake
 from ottla.client.consume.iterators import AsyncBatchReader, RestartingIterator
 from ottla.client.consume.offset_spec import OffsetSpec, Start, Stops, start_spec, stop_spec
+from ottla.client.consume.partition_records import ReaderPosition
 from ottla.client.consume.processing import FailingRecord, OnFailure, check_failure
 from ottla.client.consume.reader import Reader
 from ottla.client.consume.session import Session
@@ -490,11 +491,15 @@ class AsyncConsumer:
         return self._known_position(partition, self._session.cursors.get(partition))
 
     def _known_position(self, partition: TopicPartition, cursor: Cursor | None) -> int | None:
-        position = self.reader.position(partition)
-        if position is not None:
-            return position
+        reached = self._reached(partition, cursor)
+        return None if reached is None else reached.offset
+
+    def _reached(self, partition: TopicPartition, cursor: Cursor | None) -> ReaderPosition | None:
+        reached = self.reader.reached(partition)
+        if reached is not None or cursor is None or not cursor.has_offset:
+            return reached
         # Not its offset: that is behind what has been fetched, and nothing of it has been read.
-        return cursor.began_at if cursor is not None and cursor.has_offset else None
+        return ReaderPosition(cursor.began_at, cursor.began_epoch)
 
     def lag(self) -> dict[TopicPartition, int]:
         """How many offsets are between each position and the end of what can be read; where both are known."""

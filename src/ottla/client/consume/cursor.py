@@ -131,6 +131,7 @@ class Cursor:
         "_retry_as",
         "attempts",
         "began_at",
+        "began_epoch",
         "flight",
         "generation",
         "high_watermark",
@@ -164,6 +165,8 @@ class Cursor:
         self.offset = UNKNOWN
         self.began_at = UNKNOWN
         """The offset that was looked up or sought last: where a reader is that has read nothing since."""
+        self.began_epoch = UNKNOWN
+        """The leader epoch of what lies before it, where a commit has said it."""
         self.last_consumed_epoch = UNKNOWN
         self.leader = NO_LEADER
         self.leader_epoch = UNKNOWN
@@ -224,6 +227,15 @@ class Cursor:
     def has_offset(self) -> bool:
         return self.state not in (State.UNSET, State.LOADING) and self.offset >= 0
 
+    @property
+    def required_epoch(self) -> int:
+        """What requests name as the leader's epoch: one that leads in an older epoch refuses them.
+
+        A record has the epoch of the leader that wrote it. Where metadata knows an older one it is out of date, and
+        what the leader of that time says of an offset does not count (KIP-320).
+        """
+        return max(self.leader_epoch, self.last_consumed_epoch) if self.leader_epoch >= 0 else UNKNOWN
+
     def end(self, committed: bool) -> int:
         """How far records can be read; -1 while no fetch has said it."""
         return self.last_stable_offset if committed else self.high_watermark
@@ -233,10 +245,10 @@ class Cursor:
         self._drop_flight()
         self.state = State.LOADING
 
-    def loaded(self, offset: int) -> None:
-        """The offset that was looked for, with no epoch: nothing was consumed before it."""
+    def loaded(self, offset: int, epoch: int = UNKNOWN) -> None:
+        """The offset that was looked for, and the epoch of what was consumed before it, where a commit says it."""
         self._expect(State.LOADING, State.UNSET)
-        self._set_offset(offset, UNKNOWN)
+        self._set_offset(offset, epoch)
 
     def rewind(self, offset: int, epoch: int) -> None:
         """Data that was buffered is discarded: it will be fetched again."""
@@ -247,7 +259,7 @@ class Cursor:
         if offset < 0:
             raise ValueError(f"{self.tp}: {offset} is no offset")
         self.offset = self.began_at = offset
-        self.last_consumed_epoch = epoch
+        self.last_consumed_epoch = self.began_epoch = epoch
         self._make_usable()
 
     # Fetches
@@ -269,7 +281,7 @@ class Cursor:
             self.topic_id,
             self.partition,
             self.offset,
-            self.leader_epoch,
+            self.required_epoch,
             self.last_consumed_epoch if is_checked else UNKNOWN,
             most if self.stop is None else self.fetch_bytes(most),
         )
@@ -321,6 +333,7 @@ class Cursor:
             generation=self.generation,
             position=self.offset,
             end=next_offset if self.stop is None else min(next_offset, self.stop),
+            epoch=epoch,
             count=count,
             aborted=aborted,
             high_watermark=data.high_watermark,

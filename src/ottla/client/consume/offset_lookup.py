@@ -142,7 +142,7 @@ class OffsetLookups:
             topics[cursor.topic].partitions.append(
                 ListOffsetsRequest.ListOffsetsPartition(
                     partition_index=cursor.partition,
-                    current_leader_epoch=cursor.leader_epoch,
+                    current_leader_epoch=cursor.required_epoch,
                     timestamp=lookup.spec.timestamp,
                 )
             )

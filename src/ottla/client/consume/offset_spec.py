@@ -47,6 +47,8 @@ class OffsetSpec:
 
     offset: int | None = None
     timestamp: int | None = None
+    leader_epoch: int = -1
+    """Of what lies before the offset, where a commit has said it."""
 
     def __str__(self) -> str:
         if self.offset is not None:

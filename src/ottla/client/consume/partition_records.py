@@ -34,6 +34,13 @@ from ottla.wire.primitives import Buffer
 from ottla.wire.records import DEFAULT_MAX_DECOMPRESSED, Records, decode_fetch
 
 
+class ReaderPosition(NamedTuple):
+    """The offset of the next record, and the leader epoch of the one before it (KIP-320): -1 if that is not known."""
+
+    offset: int
+    leader_epoch: int = -1
+
+
 class BatchHeaders(NamedTuple):
     """What the headers of some batches say."""
 
@@ -90,6 +97,8 @@ class PartitionRecords:
     """Where a reader that was interrupted goes on in it; at first its offset."""
     end: int
     """Where the reader is when it has read all of it: the next offset, or the stop before it."""
+    epoch: int = -1
+    """The leader epoch of its last batch."""
     count: int = 0
     """How many records it holds, as its headers say."""
     aborted: list[tuple[int, int]] | None = None
@@ -121,6 +130,25 @@ class PartitionRecords:
             )
         except DecodeError as error:
             raise self._corrupt(offset, error) from error
+
+    def at(self, offset: int) -> ReaderPosition:
+        """An offset of it, with the epoch of what lies before."""
+        return ReaderPosition(offset, self._epoch_before(offset))
+
+    def _epoch_before(self, offset: int) -> int:
+        if offset <= self.offset:
+            return self.epoch_before
+        if self.epoch == self.epoch_before or offset >= self.end:
+            return self.epoch
+        epoch, position, size = self.epoch_before, 0, len(self.data)
+        while size - position >= SMALLEST_MESSAGE:
+            base, length = unpack_prefix(self.data, position)
+            if base >= offset or length <= 0:
+                break
+            is_old = self.data[position + MAGIC_AT] < MAGIC
+            epoch = -1 if is_old else unpack_epoch_and_delta(self.data, position + LEADER_EPOCH_AT)[0]
+            position += LOG_OVERHEAD + length
+        return epoch
 
     def for_hooks(self, taken_at: float | None = None) -> hooks.FetchedPartition:
         topic, partition = self.tp

@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.client.consume.deserialized import Deserialized, Intercepted
 from ottla.client.consume.fetch_queue import Failure, FetchQueue, Item, PositionReset
-from ottla.client.consume.partition_records import PartitionRecords
+from ottla.client.consume.partition_records import PartitionRecords, ReaderPosition
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import DeserializationError
 from ottla.hooks import ConsumerInterceptor, Hooks
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 class _Revoked(NamedTuple):
     """Where the program was when a partition was taken away."""
 
-    done_with: int
-    position: int
+    done_with: ReaderPosition
+    reached: ReaderPosition
 
 
 class Reader:
@@ -84,7 +84,7 @@ class Reader:
         self._value = value_deserializer
         self._interceptors = interceptors
         self._skips = skips
-        self._positions: dict[TopicPartition, int] = {}
+        self._positions: dict[TopicPartition, ReaderPosition] = {}
         self._generations: dict[TopicPartition, int] = {}
         self._paused: dict[TopicPartition, None] = {}
         self._paused_items: dict[TopicPartition, list[Item]] = {}
@@ -100,7 +100,7 @@ class Reader:
         """The record of the current part that was handed out last."""
         self.keeps_work = False
         """Whether `done_with` is asked for."""
-        self._held: dict[TopicPartition, int] = {}
+        self._held: dict[TopicPartition, ReaderPosition] = {}
         """Where that begins which the program works on; iterating, it is `last` that it works on."""
         self._revoked: dict[TopicPartition, _Revoked] = {}
         """How far the program was with partitions that have been taken away, until that is committed."""
@@ -150,7 +150,7 @@ class Reader:
             # fetch it says which.
             self._refetch(part.tp, self._decoded_end)
             return
-        self._positions[part.tp] = part.end
+        self._positions[part.tp] = part.at(part.end)
         self._current = None
 
     def take(self, records: Iterator[Any], most: int) -> list[Any]:
@@ -211,7 +211,8 @@ class Reader:
         if self._deserialized is None or not self.is_at(error):
             raise ValueError(f"{tp}: the consumer is not at offset {error.offset} any more: seek instead")
         self._deserialized.skip()
-        self._positions[tp] = error.offset + 1
+        assert self._current is not None
+        self._positions[tp] = self._current.at(error.offset + 1)
         self.last = None
 
     def is_at(self, error: DeserializationError) -> bool:
@@ -246,14 +247,19 @@ class Reader:
 
     def position(self, tp: TopicPartition) -> int | None:
         """The offset of the next record, gaps aside; None while nothing of the partition was read or sought."""
-        revoked = self._revoked.get(tp)
-        return self._position(tp, self._generations.get(tp, 0)) if revoked is None else revoked.position
+        reached = self.reached(tp)
+        return None if reached is None else reached.offset
 
-    def _position(self, tp: TopicPartition, generation: int) -> int | None:
+    def reached(self, tp: TopicPartition) -> ReaderPosition | None:
+        """`position`, with the leader epoch of the last record before it."""
+        revoked = self._revoked.get(tp)
+        return self._reached(tp, self._generations.get(tp, 0)) if revoked is None else revoked.reached
+
+    def _reached(self, tp: TopicPartition, generation: int) -> ReaderPosition | None:
         # Each looked at once: metrics read them from other threads.
         part, last = self._current, self.last
         if part is not None and part.tp == tp and last is not None and part.generation >= generation:
-            return int(last.offset) + 1
+            return part.at(int(last.offset) + 1)
         return self._positions.get(tp)
 
     # What the program is done with
@@ -262,17 +268,17 @@ class Reader:
         """The program asks for more: it is done with everything that it has got."""
         part, last = self._current, self.last
         if part is not None and last is not None and not self._is_stale(part):
-            self._positions[part.tp] = int(last.offset) + 1
+            self._positions[part.tp] = part.at(int(last.offset) + 1)
             self.last = None
         # Last: until then `done_with` gives what was held.
         self._held.clear()
 
-    def done_with(self, tp: TopicPartition) -> int | None:
+    def done_with(self, tp: TopicPartition) -> ReaderPosition | None:
         """The offset behind what the program is done with, or in front of what it works on; from any thread."""
         revoked = self._revoked.get(tp)
         return self._done_with(tp, self._generations.get(tp, 0)) if revoked is None else revoked.done_with
 
-    def _done_with(self, tp: TopicPartition, generation: int) -> int | None:
+    def _done_with(self, tp: TopicPartition, generation: int) -> ReaderPosition | None:
         """A part that is older than the generation says nothing: the partition has come back since."""
         while True:
             part, last = self._current, self.last
@@ -280,14 +286,14 @@ class Reader:
             if self._current is part:
                 break
         if part is not None and part.tp == tp and last is not None and part.generation >= generation:
-            position = int(last.offset)
+            position = part.at(int(last.offset))
         # Behind the position: the reader holds what it takes before it moves the position.
         return self._held.get(tp, position)
 
     def _hold(self) -> None:
         part = self._current
-        if part is not None and (position := self.position(part.tp)) is not None:
-            self._held.setdefault(part.tp, position)
+        if part is not None and (reached := self.reached(part.tp)) is not None:
+            self._held.setdefault(part.tp, reached)
 
     # Partitions that come and go, on the loop
 
@@ -304,9 +310,9 @@ class Reader:
         if part is not None and part.tp in taken:
             self.iterator = None
         for tp in taken:
-            done_with, position = self._done_with(tp, before[tp]), self._position(tp, before[tp])
-            if done_with is not None and position is not None:
-                self._revoked[tp] = _Revoked(done_with, position)
+            done_with, reached = self._done_with(tp, before[tp]), self._reached(tp, before[tp])
+            if done_with is not None and reached is not None:
+                self._revoked[tp] = _Revoked(done_with, reached)
             self._paused.pop(tp, None)
         return taken
 
@@ -335,7 +341,7 @@ class Reader:
         if offset is None:
             self._positions.pop(tp, None)
         else:
-            self._positions[tp] = offset
+            self._positions[tp] = ReaderPosition(offset)
         self._held.pop(tp, None)
         self._generations[tp] = generation = self._next_generation()
         return generation
@@ -370,7 +376,7 @@ class Reader:
             if self._keep_if_paused(item):
                 continue
             if isinstance(item, PartitionRecords):
-                self._positions[item.tp] = item.position
+                self._positions[item.tp] = item.at(item.position)
                 self._current = item
                 return item
             self._apply(item)
@@ -406,7 +412,7 @@ class Reader:
 
     def _apply(self, item: Failure | PositionReset) -> None:
         if item.tp is not None and item.position is not None:
-            self._positions[item.tp] = item.position
+            self._positions[item.tp] = ReaderPosition(item.position)
         if isinstance(item, PositionReset):
             return
         error = item.take_error()
@@ -446,7 +452,7 @@ class Reader:
         return records, records.position_of(part.end) if part.end < part.next_offset else len(records)
 
     def _decode(self, part: PartitionRecords) -> Records:
-        records = part.decode(self._positions[part.tp], check_crc=self._check_crcs)
+        records = part.decode(self._positions[part.tp].offset, check_crc=self._check_crcs)
         # Read whole, it leads to its end: nothing may lie between its last batch and the stop.
         is_whole = records.bytes_read == len(part.data)
         self._decoded_end = part.end if is_whole else records.next_offset
@@ -455,10 +461,11 @@ class Reader:
     def _save_position(self) -> None:
         """Keeps the position of the current part, whose iterator is given up."""
         part = self._current
-        if part is not None and (position := self.position(part.tp)) is not None:
+        if part is not None and (reached := self.reached(part.tp)) is not None:
             if self.keeps_work and self.last is not None:
-                self._held.setdefault(part.tp, int(self.last.offset))
-            self._positions[part.tp] = part.position = position
+                self._held.setdefault(part.tp, part.at(int(self.last.offset)))
+            self._positions[part.tp] = reached
+            part.position = reached.offset
         self._drop_iterator()
 
     def _drop(self, tp: TopicPartition) -> None:

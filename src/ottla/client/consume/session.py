@@ -260,7 +260,11 @@ class Session:
                 cursor, out_of_range(cursor.tp, lookup.reason, cursor.log_start_offset, cursor.high_watermark)
             )
         else:
-            cursor.loaded(offset)
+            cursor.loaded(offset, lookup.spec.leader_epoch)
+            if cursor.leader_epoch < cursor.required_epoch:
+                self._context.metadata.refresh_now(
+                    f"{cursor.tp} was read in leader epoch {cursor.required_epoch}, and the known one is older"
+                )
             if goal is Goal.RESET:
                 _logger.warning("%s: goes on at %d: %s", cursor.tp, offset, lookup.reason)
                 # Behind what the reader has not read yet: there may never be a record that moves its position.

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ottla.client.backoff import Backoff
+from ottla.client.consume.partition_records import ReaderPosition
 from ottla.client.deadline import Deadline, DeadlinePassed, within
 from ottla.client.group.membership import Membership
 from ottla.client.group.reactions import Reaction, after_commit, after_offset_fetch
@@ -51,6 +52,11 @@ class OffsetAndMetadata(NamedTuple):
     offset: int
     metadata: str = ""
     leader_epoch: int = _NO_EPOCH
+    """Of the last record before it (KIP-320): by that the next reader knows an old leader, and a truncated log."""
+
+    @classmethod
+    def at(cls, reached: ReaderPosition) -> OffsetAndMetadata:
+        return cls(reached.offset, "", reached.leader_epoch)
 
 
 OnTrouble = Callable[[Reaction, str], None]
@@ -298,9 +304,8 @@ class Commits:
         )
         if as_member:
             group.member_id, group.member_epoch = membership.member_id, membership.generation
-        return OffsetFetchRequest(
-            groups=[group], require_stable=self._config.isolation_level == "read_committed"
-        )
+        # KIP-447: whatever is read, an offset that an open transaction is about to replace is none to begin at.
+        return OffsetFetchRequest(groups=[group], require_stable=True)
 
 
 def _read(

@@ -235,14 +235,10 @@ class AsyncGroupConsumer(AsyncConsumer):
             cursors = self._session.cursors
             # The program may be in the middle of what it got last, in another task or thread, when it is called back.
             positions = {
-                tp: self._partitions.done_with(tp)
-                if in_callback()
-                else self._known_position(tp, cursors.get(tp))
+                tp: self._partitions.done_with(tp) if in_callback() else self._reached(tp, cursors.get(tp))
                 for tp in list(self._owned)
             }
-            return {
-                tp: OffsetAndMetadata(position) for tp, position in positions.items() if position is not None
-            }
+            return {tp: OffsetAndMetadata.at(each) for tp, each in positions.items() if each is not None}
         if not isinstance(offsets, Mapping):
             return dict([_behind(offsets)])
         found = {

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from ottla.client.backoff import Backoff
 from ottla.client.consume.fetch_queue import Failure
 from ottla.client.consume.offset_spec import EARLIEST, LATEST, OffsetSpec
+from ottla.client.consume.partition_records import ReaderPosition
 from ottla.client.group.commits import Commits, OffsetAndMetadata
 from ottla.client.group.membership import Membership, MembershipState
 from ottla.client.group.reactions import Reaction, after_offset_fetch
@@ -83,7 +84,7 @@ class OwnedPartitions:
             config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000, context.runtime.random
         )
         self.marked: dict[TopicPartition, OffsetAndMetadata] = {}
-        self._said: dict[TopicPartition, int] = {}
+        self._said: dict[TopicPartition, ReaderPosition] = {}
         """What the program has committed itself: auto-commit does not go back behind it."""
         self._placing: asyncio.Task[None] | None = None
 
@@ -102,7 +103,7 @@ class OwnedPartitions:
         starts: dict[TopicPartition, OffsetSpec | None] = {}
         for tp, committed in offsets.items():
             if committed is not None:
-                starts[tp] = OffsetSpec(offset=committed.offset)
+                starts[tp] = OffsetSpec(committed.offset, leader_epoch=committed.leader_epoch)
                 self._commits.committed[tp] = committed.offset
             else:
                 starts[tp] = EARLIEST if self._start == LATEST and self._topics.is_new(tp) else self._start
@@ -190,32 +191,34 @@ class OwnedPartitions:
             found = {tp: self.marked[tp] for tp in partitions if tp in self.marked}
         else:
             found = {
-                tp: OffsetAndMetadata(offset)
+                tp: OffsetAndMetadata.at(reached)
                 for tp in partitions
-                if (offset := self.done_with(tp)) is not None
+                if (reached := self.done_with(tp)) is not None
             }
         known = self._commits.committed
         return {tp: each for tp, each in found.items() if known.get(tp) != each.offset}
 
     def said(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """The program commits these: it is done with what is before them."""
-        self._said.update((tp, each.offset) for tp, each in offsets.items() if tp in self.owned)
+        for tp, each in offsets.items():
+            if tp in self.owned:
+                self._said[tp] = ReaderPosition(each.offset, each.leader_epoch)
 
     def sought(self, tp: TopicPartition) -> None:
         """The program goes on elsewhere, perhaps before what it has committed."""
         self._said.pop(tp, None)
         self.marked.pop(tp, None)
 
-    def done_with(self, tp: TopicPartition) -> int | None:
+    def done_with(self, tp: TopicPartition) -> ReaderPosition | None:
         """How far the program is with a partition, by what it has asked for since, or has committed itself."""
-        offset = self._reader.done_with(tp)
-        if offset is not None:
-            return max(offset, self._said.get(tp, 0))
+        done, said = self._reader.done_with(tp), self._said.get(tp)
+        if done is not None:
+            return done if said is None or said.offset <= done.offset else said
         cursor = self._assignment.cursor(tp)
-        if tp in self._said or cursor is None or not cursor.has_offset:
-            return self._said.get(tp)
+        if said is not None or cursor is None or not cursor.has_offset:
+            return said
         # Nothing was read: where reading began is worth remembering, or "latest" would be later the next time.
-        return cursor.began_at
+        return ReaderPosition(cursor.began_at, cursor.began_epoch)
 
     async def commit_done(self, partitions: Iterable[TopicPartition], seconds: float | None = None) -> None:
         """With auto-commit; a failure is logged: there is no call that could raise it."""

@@ -31,6 +31,7 @@ _DELETED_BY_ID_SINCE: Final = 6
 _MANY_COORDINATORS_SINCE: Final = 4
 _MANY_GROUPS_SINCE: Final = 8
 _MANY_LEAVE_SINCE: Final = 3
+_STABLE_OFFSETS_SINCE: Final = 7
 _TRANSACTIONS_OF_CLIENTS: Final = 3
 """From version 4 on AddPartitionsToTxn is what brokers say to one another (KIP-890)."""
 
@@ -118,6 +119,9 @@ def at_version(request: Message, version: int) -> list[Message]:
         return [replaced(request, key=key, coordinator_keys=[]) for key in request.coordinator_keys]
     if isinstance(request, LeaveGroupRequest) and version < _MANY_LEAVE_SINCE:
         return [replaced(request, member_id=member.member_id, members=[]) for member in request.members]
+    if isinstance(request, OffsetFetchRequest) and version < _STABLE_OFFSETS_SINCE:
+        # As in Java: these brokers cannot wait for open transactions, and give what is committed.
+        request = replaced(request, require_stable=False)
     if isinstance(request, OffsetFetchRequest) and version < _MANY_GROUPS_SINCE:
         return [_of_one_group(request, group) for group in request.groups]
     return [request]

@@ -1,0 +1,154 @@
+"""What a commit says of an offset beside its number, and what a member that begins there makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla.broker.coordinator.groups import offset_requests
+from ottla.broker.server import faults
+from ottla.client.admin import GroupOffset
+from ottla.client.group.consumer import AsyncGroupConsumer
+from ottla.client.topic_partition import TopicPartition
+from ottla.errors import DataLossError
+from tests.client.group.grouping import EAGER, PROTOCOLS, QUICK, until_shared
+from tests.client.worlds import Body, World
+
+Run = Callable[[Body], object]
+NUMBERS = [b"%d" % number for number in range(10)]
+ORDERS = TopicPartition("orders", 0)
+each_protocol = pytest.mark.parametrize("options", PROTOCOLS.values(), ids=PROTOCOLS)
+REPLICATED = {**QUICK, "offsets.topic.replication.factor": "2", "default.replication.factor": "2"}
+
+
+async def committed(world: World, cluster: Any) -> GroupOffset | None:
+    """What the group has, with its epoch, from outside of it."""
+    return (await world.client(cluster).admin.group_offsets("billing", [ORDERS])).get(ORDERS)
+
+
+async def changed_leader(cluster: Any) -> None:
+    """Another leader, and so another epoch; the records stay."""
+    leader = cluster.leader("orders", 0)
+    await cluster.stop_node(leader)
+    await cluster.wait_for(lambda: cluster.leader("orders", 0) not in (leader, -1))
+    await cluster.start_node(leader)
+
+
+@each_protocol
+def test_every_commit_has_the_epoch_of_the_last_record_before_it(options: dict[str, Any], run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(2, topics=["orders"], config=REPLICATED) as cluster:
+            cluster.seed("orders", NUMBERS[:5])
+            await changed_leader(cluster)
+            cluster.seed("orders", NUMBERS[5:])
+            kafka = world.client(cluster, **options, enable_auto_commit=False)
+            async with kafka.consume("orders", group="billing") as consumer:
+                await read_and_commit_in_every_way(world, cluster, consumer)
+            automatic = world.client(cluster, **options)
+            async with automatic.consume("orders", group="billing") as consumer:
+                assert [record.offset for record in await consumer.poll(3, timeout=60)] == [6, 7, 8]
+                assert [record.offset for record in await consumer.poll(3, timeout=60)] == [9]
+            assert await committed(world, cluster) == GroupOffset(9, "", 1)
+
+    run(body)
+
+
+async def read_and_commit_in_every_way(world: World, cluster: Any, consumer: AsyncGroupConsumer) -> None:
+    assert len(await consumer.poll(4, timeout=60)) == 4
+    await consumer.commit()
+    assert await committed(world, cluster) == GroupOffset(4, "", 0)
+    (last,) = await consumer.poll(1, timeout=60)
+    await consumer.commit()
+    assert await committed(world, cluster) == GroupOffset(5, "", 0)
+    (first,) = await consumer.poll(1, timeout=60)
+    assert (last.leader_epoch, first.leader_epoch) == (0, 1)
+    consumer.mark(last)
+    await consumer.commit_marked()
+    assert await committed(world, cluster) == GroupOffset(5, "", 0)
+    await consumer.commit(first)
+    assert await committed(world, cluster) == GroupOffset(6, "", 1)
+
+
+def test_a_commit_where_nothing_was_read_since_keeps_the_epoch_that_was_committed(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"], config=QUICK) as cluster:
+            cluster.seed("orders", NUMBERS)
+            await world.client(cluster).admin.alter_group_offsets(
+                "billing", {ORDERS: GroupOffset(10, "by hand", 0)}
+            )
+            kafka = world.client(cluster, **EAGER, enable_auto_commit=False)
+            async with kafka.consume("orders", group="billing") as consumer:
+                await until_shared(world, consumer, count=1)
+                await consumer.commit()
+            assert await committed(world, cluster) == GroupOffset(10, "", 0)
+
+    run(body)
+
+
+@each_protocol
+def test_a_leader_that_is_older_than_the_commit_is_not_asked_where_to_go_on(
+    options: dict[str, Any], run: Run
+) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(2, topics=["orders"], config=REPLICATED) as cluster:
+            cluster.seed("orders", NUMBERS[:5])
+            # As after a change of leader that this broker has not heard of: it ends before what was committed.
+            await world.client(cluster).admin.alter_group_offsets("billing", {ORDERS: GroupOffset(7, "", 1)})
+            kafka = world.client(cluster, **options)
+            fenced = cluster.faults.add("Fetch", when="response", action=faults.delay(0.0))
+            async with kafka.consume("orders", group="billing") as consumer:
+                await fenced.wait(2)
+                assert await consumer.position(ORDERS) == 7
+                await changed_leader(cluster)
+                cluster.seed("orders", NUMBERS[5:])
+                assert [record.offset for record in await consumer.poll(timeout=60)] == [7, 8, 9]
+
+    run(body)
+
+
+def test_a_log_that_was_truncated_behind_the_commit_is_noticed(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(2, topics=["orders"], config=REPLICATED) as cluster:
+            cluster.seed("orders", NUMBERS[:5])
+            await changed_leader(cluster)
+            cluster.seed("orders", NUMBERS[5:])
+            # What the epoch before has ended with: the other records were lost with their leader.
+            await world.client(cluster).admin.alter_group_offsets("billing", {ORDERS: GroupOffset(8, "", 0)})
+            kafka = world.client(cluster, **EAGER)
+            async with kafka.consume("orders", group="billing") as consumer:
+                with pytest.raises(DataLossError, match="truncated") as raised:
+                    await consumer.poll(timeout=60)
+                assert (raised.value.wanted_offset, raised.value.new_offset) == (8, 5)
+                assert [record.offset for record in await consumer.poll(timeout=60)] == [5, 6, 7, 8, 9]
+
+    run(body)
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+@pytest.mark.parametrize("release", ["2.4", None])
+def test_only_stable_offsets_are_begun_at_whatever_is_read_where_the_broker_can_say(
+    isolation: str, release: str | None, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+    fetch = offset_requests.fetch
+
+    def watched(*given: Any, stable: bool) -> Any:
+        asked.append(stable)
+        return fetch(*given, stable=stable)
+
+    monkeypatch.setattr(offset_requests, "fetch", watched)
+
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"], config=QUICK, max_versions=release) as cluster:
+            cluster.seed("orders", NUMBERS)
+            kafka = world.client(cluster, **EAGER, isolation_level=isolation)
+            async with kafka.consume("orders", group="billing") as consumer:
+                assert len(await consumer.poll(timeout=60)) == 10
+                await consumer.commit()
+                assert await consumer.committed() == {ORDERS: 10}
+            # Of a broker before version 7 of the request nothing more is to be had.
+            assert dict.fromkeys(asked) == {release is None: None}
+
+    run(body)
