@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ottla import OffsetAndMetadata
 from ottla.broker.coordinator.groups import offset_requests
 from ottla.broker.server import faults
 from ottla.client.admin import GroupOffset
@@ -67,6 +68,15 @@ async def read_and_commit_in_every_way(world: World, cluster: Any, consumer: Asy
     consumer.mark(last)
     await consumer.commit_marked()
     assert await committed(world, cluster) == GroupOffset(5, "", 0)
+    await consumer.commit({ORDERS: 5})
+    assert await committed(world, cluster) == GroupOffset(5, "", 0)
+    await consumer.commit({ORDERS: OffsetAndMetadata(6, "by hand")})
+    assert await committed(world, cluster) == GroupOffset(6, "by hand", 1)
+    # Nothing is known of what is not read yet, and what the program says it knows.
+    await consumer.commit({ORDERS: 20})
+    assert await committed(world, cluster) == GroupOffset(20)
+    await consumer.commit({ORDERS: OffsetAndMetadata(6, "", 0)})
+    assert await committed(world, cluster) == GroupOffset(6, "", 0)
     await consumer.commit(first)
     assert await committed(world, cluster) == GroupOffset(6, "", 1)
 

@@ -262,6 +262,20 @@ class Reader:
             return part.at(int(last.offset) + 1)
         return self._positions.get(tp)
 
+    def at(self, tp: TopicPartition, offset: int) -> ReaderPosition:
+        """An offset that the program names, with the epoch before it where it is one that was just read."""
+        part, reached = self._current, self.reached(tp)
+        if reached is not None and reached.offset == offset:
+            return reached
+        if (
+            part is not None
+            and part.tp == tp
+            and part.offset < offset <= part.end
+            and not self._is_stale(part)
+        ):
+            return part.at(offset)
+        return ReaderPosition(offset)
+
     # What the program is done with
 
     def settle(self) -> None:

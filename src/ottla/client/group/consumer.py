@@ -241,15 +241,17 @@ class AsyncGroupConsumer(AsyncConsumer):
             return {tp: OffsetAndMetadata.at(each) for tp, each in positions.items() if each is not None}
         if not isinstance(offsets, Mapping):
             return dict([_behind(offsets)])
-        found = {
-            check_partition(tp): each if isinstance(each, OffsetAndMetadata) else OffsetAndMetadata(each)
-            for tp, each in offsets.items()
-        }
-        for tp, each in found.items():
-            offset: object = each.offset
-            if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
-                raise ValueError(f"{tp}: {each.offset!r} is no offset")
-        return found
+        return {check_partition(tp): self._with_epoch(tp, each) for tp, each in offsets.items()}
+
+    def _with_epoch(self, tp: TopicPartition, given: int | OffsetAndMetadata) -> OffsetAndMetadata:
+        """Few programs name epochs: of what they have just got, it is known."""
+        named = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
+        offset: object = named.offset
+        if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
+            raise ValueError(f"{tp}: {named.offset!r} is no offset")
+        if named.leader_epoch >= 0:
+            return named
+        return named._replace(leader_epoch=self.reader.at(tp, named.offset).leader_epoch)
 
     def is_read(self, partition: TopicPartition) -> bool:
         return partition in self._owned
