@@ -141,6 +141,71 @@ class AbortedError(KafkaError):
         self.may_be_stored = may_be_stored
 
 
+class TransactionError(KafkaError):
+    """Something about a transaction; `abortable`, `fatal` and `retriable` say how the program can go on.
+
+    What a broker's code means depends on the request that it answers, so these are classes of their own and the
+    broker's error is the `__cause__`.
+    """
+
+    abortable = False
+    """The transaction is to be aborted; the client can then begin another."""
+    fatal = False
+    """This client can produce nothing more: close it, and make a new one."""
+    retriable = False
+    """The same call, made again, goes on where this one has stopped waiting."""
+
+
+class TransactionStateError(TransactionError):
+    """A call that does not fit the state of the transaction: produce without one, begin inside of one, ...
+
+    Nothing has changed.
+    """
+
+
+class AbortNeededError(TransactionError):
+    """The transaction cannot be committed any more: abort it, and begin another."""
+
+    abortable = True
+
+
+class ProducerLostError(TransactionError):
+    """The transactional producer is of no use any more: fenced, timed out at its coordinator, or not allowed.
+
+    `may_be_committed` is true if a commit was sent whose outcome is unknown: read what it wrote to find out.
+    """
+
+    fatal = True
+
+    def __init__(self, message: str, *, may_be_committed: bool = False) -> None:
+        """`message` is the whole text; the rest is for programs."""
+        super().__init__(message)
+        self.may_be_committed = may_be_committed
+
+
+class TransactionPendingError(TransactionError, TimeoutError):
+    """How a transaction ends is not known yet: the client goes on trying; call the same again to wait for it."""
+
+    retriable = True
+
+
+class PreparedTransactionError(TransactionError):
+    """A prepared transaction was refused to be ended as wanted.
+
+    `is_other_outcome` is true if it has certainly ended the other way. Otherwise its producer was replaced, or its
+    transactional id forgotten: it may have been ended either way before that, and only what it wrote can tell.
+    """
+
+    def __init__(self, message: str, *, is_other_outcome: bool = False) -> None:
+        """`message` is the whole text; the rest is for programs."""
+        super().__init__(message)
+        self.is_other_outcome = is_other_outcome
+
+
+class TransactionAbortedError(AbortedError):
+    """A record was not delivered because its transaction is aborted, or has to be; no committed reader sees it."""
+
+
 class DataLossError(KafkaError):
     """Records that were to be read are gone: the log was truncated, or starts behind them by now.
 

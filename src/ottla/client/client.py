@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from ottla.client.consume.subscription import Subscribed
     from ottla.client.group.callbacks import OnPartitions
     from ottla.client.group.consumer import AsyncGroupConsumer
+    from ottla.client.transactions.machine import TransactionState
+    from ottla.client.transactions.manager import TransactionManager
+    from ottla.client.transactions.prepared import PreparedTransaction
+    from ottla.client.transactions.transaction import AsyncTransaction, AsyncTransactionBlock
 
 _T = TypeVar("_T")
 
@@ -226,6 +230,68 @@ class AsyncClient:
     def abort_buffered(self) -> int:
         """Gives up records that are certainly not stored yet; how many. Their receipts have an AbortedError."""
         return self._running().producer.abort_buffered()
+
+    # Transactions
+
+    async def init_transactions(self, timeout: float | None = None) -> None:
+        """Makes this client the producer of its transactional_id; an older one is fenced, and what it left aborted.
+
+        The first `begin_transaction` does it by itself.
+        """
+        check_timeout(timeout)
+        await self._transactions().init(timeout)
+
+    async def begin_transaction(self, timeout: float | None = None) -> AsyncTransaction:
+        """Begins a transaction: what is produced from now on belongs to it, until its `commit` or `abort`."""
+        from ottla.client.transactions.transaction import AsyncTransaction
+
+        check_timeout(timeout)
+        manager = self._transactions()
+        return AsyncTransaction(manager, self._running().home, await manager.begin(timeout))
+
+    def transaction(self) -> AsyncTransactionBlock:
+        """A transaction for an `async with` block: committed at its end, aborted if the block raises.
+
+        async with kafka.transaction():
+            await kafka.produce("orders", b"1")
+        """
+        from ottla.client.transactions.transaction import AsyncTransactionBlock
+
+        return AsyncTransactionBlock(self._transactions(), self._running().home)
+
+    @property
+    def transaction_state(self) -> TransactionState:
+        """What the transactional producer is doing, and what is wrong with it if something is."""
+        return self._transactions().state()
+
+    async def commit_prepared(self, prepared: PreparedTransaction, timeout: float | None = None) -> None:
+        """Commits what another client, perhaps in another process, has prepared.
+
+        PreparedTransactionError: it cannot be committed, and says what is known. TransactionPendingError: nothing is
+        known yet; call it again, as often as is needed.
+        """
+        await self._end_prepared(prepared, True, timeout)
+
+    async def abort_prepared(self, prepared: PreparedTransaction, timeout: float | None = None) -> None:
+        """The same, to abort it."""
+        await self._end_prepared(prepared, False, timeout)
+
+    async def _end_prepared(self, prepared: PreparedTransaction, commit: bool, timeout: float | None) -> None:
+        check_timeout(timeout)
+        core = self._running()
+        if core.transactions is not None and core.transactions.has_prepared(*prepared):
+            await core.transactions.end(core.transactions.machine.number, commit=commit, timeout=timeout)
+        else:
+            await core.end_prepared(prepared, commit=commit, timeout=timeout)
+
+    def _transactions(self) -> TransactionManager:
+        manager = self._running().transactions
+        if manager is None:
+            raise ConfigurationError(
+                "transactions need a name that outlives the client: set transactional_id",
+                option="transactional_id",
+            )
+        return manager
 
     # Consuming
 

@@ -2,6 +2,7 @@
 
     brokers      connections, by broker and purpose
     metadata     who leads what
+    transactions what is seen together; only with a transactional id
     producer     records out; consumers bring records in
     requests     every other request; admin is built on it
     metrics      what happened; telemetry pushes it to brokers that want it
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from ottla.client.admin import AsyncAdmin
     from ottla.client.consume.consumer import AsyncConsumer
     from ottla.client.consume.subscription import Subscription
+    from ottla.client.transactions.manager import TransactionManager
+    from ottla.client.transactions.prepared import PreparedTransaction
 
 _logger = logging.getLogger("ottla.client")
 
@@ -65,6 +68,12 @@ class ClientCore:
         self._brokers = Brokers(config, runtime, self.hooks, self._tasks)
         self.metadata = Metadata(config, runtime, self.hooks, self._brokers, self._tasks)
         self._context = ClientContext(config, runtime, self.hooks, self._brokers, self.metadata, self._tasks)
+        self.requests = Requests(config, runtime, self._brokers, self.metadata)
+        self.transactions: TransactionManager | None = None
+        if config.transactional_id:
+            from ottla.client.transactions.manager import TransactionManager
+
+            self.transactions = TransactionManager(self._context, self.requests)
         self.producer = Producer(
             self._context,
             partitioner=partitioner,
@@ -72,8 +81,10 @@ class ClientCore:
             value_serializer=value_serializer,
             interceptors=interceptors,
             threads=threads,
+            transactions=self.transactions,
         )
-        self.requests = Requests(config, runtime, self._brokers, self.metadata)
+        if self.transactions is not None:
+            self.transactions.attach(self.producer)
         self._telemetry = TelemetryReporter(config, runtime, self._brokers, self._tasks, self.metrics)
         self._consumers: dict[AsyncConsumer, int] = {}
         self._failure: KafkaError | None = None
@@ -141,6 +152,7 @@ class ClientCore:
         consumers = [consumer.close for consumer in reversed(self._consumers)]
         steps: list[Callable[[], Awaitable[None]]] = [
             *consumers,
+            lambda: self._end_transaction(timeout),
             lambda: self.producer.close(timeout),
             self._telemetry.close,
             self.metadata.close,
@@ -160,6 +172,18 @@ class ClientCore:
             on_client_closed()
         if first is not None:
             raise first
+
+    async def _end_transaction(self, timeout: float) -> None:
+        if self.transactions is not None:
+            await self.transactions.close(timeout)
+
+    async def end_prepared(
+        self, prepared: PreparedTransaction, *, commit: bool, timeout: float | None
+    ) -> None:
+        """For any transactional id; see transactions/prepared.py."""
+        from ottla.client.transactions.prepared import end_prepared
+
+        await end_prepared(self._context, self.requests, prepared, commit=commit, timeout=timeout)
 
     def forked(self, error: KafkaError) -> None:
         """In a forked child: whatever is called must raise, and nothing may touch the connections."""

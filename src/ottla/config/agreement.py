@@ -50,6 +50,10 @@ def check_agreement(config: ClientConfig) -> None:
     """ConfigurationError for the first two options that contradict each other."""
     if config.enable_idempotence:
         _check_idempotence(config)
+    elif config.transactional_id:
+        raise _disagrees(
+            config, "enable_idempotence", "True", "transactional_id is set, and transactions need it"
+        )
     _check_timeouts(config)
     _check_group(config)
     for first, most in (

@@ -181,6 +181,18 @@ class ClientConfig:
         0, _LONG, "After how long a broker that takes no batch gets no records without a key; 0 is never."
     )
 
+    # Transactions
+    transactional_id: str = option(
+        "",
+        _TEXT,
+        "The name under which a client produces in transactions, and replaces an older one; empty is none.",
+    )
+    transaction_timeout_ms: int = option(
+        60_000,
+        WholeNumber(1, INT32),
+        "After how long its coordinator aborts an open transaction; a session takes less than session_timeout_ms.",
+    )
+
     # Consuming
     auto_offset_reset: str = option(
         "latest", OffsetReset(), "Where to begin without a position, or with one that no longer exists."

@@ -64,6 +64,10 @@ class ClientOptions(TypedDict, total=False):
     partitioner_adaptive_partitioning_enable: bool
     partitioner_availability_timeout_ms: int
 
+    # Transactions
+    transactional_id: str
+    transaction_timeout_ms: int
+
     # Consuming
     auto_offset_reset: str
     isolation_level: Literal["read_uncommitted", "read_committed"]

@@ -12,16 +12,14 @@ from ottla.config.options import Option
 from ottla.errors import ConfigurationError
 
 _SHARE_GROUPS: Final = "share groups"
-_TRANSACTIONS: Final = "transactions"
+_TWO_PHASE_COMMIT: Final = "two-phase commit by brokers (KIP-939)"
 
 # Kafka's names for what Ottla does not do yet -> what they belong to.
 NOT_SUPPORTED_YET: Final[Mapping[str, str]] = MappingProxyType(
     {
         "share.acknowledgement.mode": _SHARE_GROUPS,
         "share.acquire.mode": _SHARE_GROUPS,
-        "transactional.id": _TRANSACTIONS,
-        "transaction.timeout.ms": _TRANSACTIONS,
-        "transaction.two.phase.commit.enable": _TRANSACTIONS,
+        "transaction.two.phase.commit.enable": _TWO_PHASE_COMMIT,
         "bootstrap.controllers": "administration of controllers without a broker",
     }
 )

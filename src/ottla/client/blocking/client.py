@@ -41,10 +41,13 @@ if TYPE_CHECKING:
     from ottla.client.blocking.admin import Admin
     from ottla.client.blocking.consumer import Consumer
     from ottla.client.blocking.group_consumer import GroupConsumer
+    from ottla.client.blocking.transaction import Transaction, TransactionBlock
     from ottla.client.client import ConsumeOptions
     from ottla.client.consume.iterators import BatchReader
     from ottla.client.consume.offset_spec import Start, Stops
     from ottla.client.consume.subscription import Subscribed
+    from ottla.client.transactions.machine import TransactionState
+    from ottla.client.transactions.prepared import PreparedTransaction
 
 _T = TypeVar("_T")
 
@@ -189,6 +192,41 @@ class Client:
         if why is not None:
             late = f"what is for {delivery.topic} was not delivered within {timeout} s; it is still under way"
             raise still_under_way(late, why)
+
+    # Transactions
+
+    def init_transactions(self, timeout: float | None = None) -> None:
+        """Makes this client the producer of its transactional_id; the first `begin_transaction` does it by itself."""
+        self._driver.call(self._client.init_transactions(timeout))
+
+    def begin_transaction(self, timeout: float | None = None) -> Transaction:
+        """Begins a transaction: what is produced from now on belongs to it, until its `commit` or `abort`."""
+        from ottla.client.blocking.transaction import Transaction
+
+        return Transaction(self._driver.call(self._client.begin_transaction(timeout)), self._driver)
+
+    def transaction(self) -> TransactionBlock:
+        """A transaction for a `with` block: committed at its end, aborted if the block raises.
+
+        with kafka.transaction():
+            kafka.produce("orders", b"1")
+        """
+        from ottla.client.blocking.transaction import TransactionBlock
+
+        return TransactionBlock(self.begin_transaction)
+
+    @property
+    def transaction_state(self) -> TransactionState:
+        """What the transactional producer is doing, and what is wrong with it if something is."""
+        return self._driver.call(_called(lambda: self._client.transaction_state))
+
+    def commit_prepared(self, prepared: PreparedTransaction, timeout: float | None = None) -> None:
+        """Commits what another client, perhaps in another process, has prepared."""
+        self._driver.call(self._client.commit_prepared(prepared, timeout))
+
+    def abort_prepared(self, prepared: PreparedTransaction, timeout: float | None = None) -> None:
+        """The same, to abort it."""
+        self._driver.call(self._client.abort_prepared(prepared, timeout))
 
     # Consuming
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ottla.client.group.callbacks import OnPartitions
     from ottla.client.group.consumer import AsyncGroupConsumer, Offsets
     from ottla.client.group.health import GroupHealth
+    from ottla.client.group.membership import GroupMetadata
     from ottla.runtime import Runtime
 
 OnCommitted = Callable[[KafkaError | None], object]
@@ -80,6 +81,10 @@ class GroupConsumer(Consumer):
     def allow_rebalance(self) -> None:
         """With block_rebalance_on_poll: the program is done, before it asks for more."""
         self._group.allow_rebalance()
+
+    def group_metadata(self) -> GroupMetadata:
+        """Who this member is now, for `send_offsets` of a transaction."""
+        return self._group.group_metadata()
 
     def health(self) -> GroupHealth:
         """What the member is doing."""

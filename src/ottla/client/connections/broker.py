@@ -16,6 +16,7 @@ from typing import Final
 
 from ottla.client.backoff import Backoff
 from ottla.client.connections.connection import BrokerConnection
+from ottla.client.connections.features import FinalizedFeatures
 from ottla.client.connections.purposes import Purpose, purpose_of
 from ottla.client.deadline import within
 from ottla.client.tasks import Tasks
@@ -49,6 +50,7 @@ class BrokerContext:
     runtime: Runtime
     hooks: Hooks
     tasks: Tasks
+    features: FinalizedFeatures = field(default_factory=FinalizedFeatures)
     alive: dict[BrokerConnection, None] = field(default_factory=dict)
     """Every connection that is not gone yet, whether or not its broker still is one."""
     connecting: dict[asyncio.Task[None], None] = field(default_factory=dict)
@@ -249,7 +251,7 @@ class Broker:
         started = self._clock.monotonic()
         shared = self._shared
         connection = BrokerConnection(
-            self.node_id, purpose, shared.config, shared.runtime, shared.hooks, self._ended
+            self.node_id, purpose, shared.config, shared.runtime, shared.hooks, shared.features, self._ended
         )
         shared.alive[connection] = None
         self._pending[connection] = started

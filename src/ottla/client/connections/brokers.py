@@ -53,6 +53,8 @@ class Brokers:
 
     def __init__(self, config: ClientConfig, runtime: Runtime, hooks: Hooks, tasks: Tasks) -> None:
         self._shared = BrokerContext(config, runtime, hooks, tasks)
+        self.features = self._shared.features
+        """What the cluster has agreed to, as far as a connection has shown it."""
         self._random = runtime.random
         self._seeds = {
             -1 - position: Broker(-1 - position, address.host, address.port, None, self._shared)

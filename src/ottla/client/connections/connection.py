@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ottla.client.connections.api_versions import ApiVersions, first_request, retry_version
+from ottla.client.connections.features import FinalizedFeatures
 from ottla.client.connections.purposes import Purpose
 from ottla.config import ClientConfig
 from ottla.errors import (
@@ -89,6 +90,7 @@ class BrokerConnection:
         config: ClientConfig,
         runtime: Runtime,
         hooks: Hooks,
+        features: FinalizedFeatures,
         on_end: Callable[[BrokerConnection, Exception | None], object],
     ) -> None:
         """`on_end` is called once when the connection is gone; without an error it was closed here."""
@@ -96,6 +98,7 @@ class BrokerConnection:
         self.purpose = purpose
         self._clock = runtime.clock
         self._hooks = hooks
+        self._features = features
         self._on_end = on_end
         self._request_timeout = config.request_timeout_ms / 1000
         self._idle = _NEVER if config.connections_max_idle_ms < 0 else config.connections_max_idle_ms / 1000
@@ -137,6 +140,7 @@ class BrokerConnection:
                 break
             version = older
         self._versions = ApiVersions(response, f"broker {self.node_id} ({self.peer})")
+        self._features.learn(response)
         self.is_ready = True
         self._check()
 

@@ -35,7 +35,12 @@ _BY_API: Final = {
 
 def purpose_of(request: Message) -> Purpose:
     """The connection that a request goes over."""
-    purpose = _BY_API.get(request.API_KEY)
+    return purpose_of_class(type(request))
+
+
+def purpose_of_class(request_class: type[Message]) -> Purpose:
+    """The same for a request that is not made yet."""
+    purpose = _BY_API.get(request_class.API_KEY)
     if purpose is None:
-        purpose = Purpose.SLOW if "timeout_ms" in request.FIELDS else Purpose.GENERAL
+        purpose = Purpose.SLOW if "timeout_ms" in request_class.FIELDS else Purpose.GENERAL
     return purpose

@@ -31,7 +31,7 @@ from ottla.client.group.classic import ClassicLoop
 from ottla.client.group.commits import Commits, OffsetAndMetadata
 from ottla.client.group.consumer_protocol import ConsumerGroupLoop
 from ottla.client.group.health import GroupHealth
-from ottla.client.group.membership import Membership
+from ottla.client.group.membership import GroupMetadata, Membership
 from ottla.client.group.partitions import OwnedPartitions
 from ottla.client.group.polling import Polling
 from ottla.client.group.reactions import Reaction
@@ -283,6 +283,10 @@ class AsyncGroupConsumer(AsyncConsumer):
         return {tp: None if each is None else each.offset for tp, each in found.items()}
 
     # How it is
+
+    def group_metadata(self) -> GroupMetadata:
+        """Who this member is now, for `send_offsets` of a transaction."""
+        return self._membership.metadata()
 
     def health(self) -> GroupHealth:
         """What the member is doing."""

@@ -12,9 +12,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 NO_GENERATION: Final = -1
+
+
+class GroupMetadata(NamedTuple):
+    """Who a member is, for a transaction that commits offsets of its group (KIP-447)."""
+
+    group_id: str
+    generation: int = NO_GENERATION
+    member_id: str = ""
+    instance_id: str | None = None
 
 
 class MembershipState(Enum):
@@ -48,6 +57,10 @@ class Membership:
 
     def __str__(self) -> str:
         return f"member {self.member_id or '(new)'} of group {self.group_id}"
+
+    def metadata(self) -> GroupMetadata:
+        """The member as it is now, as a value."""
+        return GroupMetadata(self.group_id, self.generation, self.member_id, self.instance_id)
 
     def move(self, state: MembershipState, reason: str = "") -> None:
         self.state, self.reason = state, reason

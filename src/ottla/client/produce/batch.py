@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from ottla.client.produce.producer_id import NO_PRODUCER, ProducerIdentity
-from ottla.errors import AbortedError
+from ottla.errors import AbortedError, TransactionAbortedError
 from ottla.hooks import ProducedBatch
 from ottla.wire.records import EncodedBatch
 
@@ -86,6 +86,9 @@ class ProducerBatch:
     def final_error(self, error: BaseException) -> BaseException:
         """The error for the receipts when the batch is given up: it says so if an earlier attempt may be stored."""
         if not self.is_ambiguous or getattr(error, "may_be_stored", False):
+            return error
+        if isinstance(error, TransactionAbortedError):
+            # Stored or not, no reader of committed records gets to see it.
             return error
         # The error is about the last attempt only, and a program that produces the record again must know that.
         ambiguous = AbortedError(

@@ -24,6 +24,9 @@ class Completions:
         self._clock = clock
         self._failed = 0
         self._first_error: BaseException | None = None
+        self.on_failed: Callable[[BaseException, bool], None] | None = None
+        """Called with the error of records that have failed, and whether they were sent: their transaction has to
+        know."""
         # A deque, because other threads add to it; each callback is called once.
         self.space_waiters: deque[Callable[[], object]] = deque()
 
@@ -44,21 +47,27 @@ class Completions:
             on_batch_acknowledged(batch.view(now))
 
     def failed(self, batch: ProducerBatch, error: BaseException) -> None:
-        self.count_failed(batch.encoded.count, error)
+        self.count_failed(batch.encoded.count, error, is_sent=batch.attempts > 0)
         batch.complete(-1, -1, error)
         if (on_batch_failed := self._hooks.on_batch_failed) is not None:
             on_batch_failed(batch.view(self._clock.monotonic()), error)
         self.space_freed()
 
-    def count_failed(self, records: int, error: BaseException) -> None:
+    def count_failed(self, records: int, error: BaseException, *, is_sent: bool = False) -> None:
         self._failed += records
         if self._first_error is None:
             self._first_error = error
+        if self.on_failed is not None:
+            self.on_failed(error, is_sent)
+
+    def forget_failures(self) -> None:
+        """The program knows of those that have failed so far."""
+        self._failed, self._first_error = 0, None
 
     def raise_failures(self) -> None:
         """DeliveryError if records have failed since the last call."""
         failed, first = self._failed, self._first_error
-        self._failed, self._first_error = 0, None
+        self.forget_failures()
         if failed:
             raise DeliveryError(
                 f"{failed} records were not delivered; the first error was: {first}", failed=failed

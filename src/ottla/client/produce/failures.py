@@ -17,7 +17,7 @@ from typing import Final
 from ottla.client.metadata import Metadata
 from ottla.client.produce.batch import ProducerBatch
 from ottla.client.produce.completions import Completions
-from ottla.client.produce.producer_id import ProducerIds
+from ottla.client.produce.producer_id import Identities
 from ottla.client.produce.recbuf import RecBuf
 from ottla.client.produce.settings import ProduceSettings
 from ottla.client.produce.topics import UNKNOWN_TOPIC, ProducerTopics, TopicProducer
@@ -51,7 +51,7 @@ class Failures:
         wakeups: Wakeups,
         completions: Completions,
         metadata: Metadata,
-        ids: ProducerIds,
+        ids: Identities,
     ) -> None:
         self._settings = settings
         self._clock = clock

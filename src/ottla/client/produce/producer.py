@@ -26,8 +26,8 @@ from ottla.client.produce.batch_delivery import BatchDelivery
 from ottla.client.produce.columns import ColumnsProducer, Handover
 from ottla.client.produce.completions import Completions, Flush
 from ottla.client.produce.failures import Failures, flush_waited, still_under_way
-from ottla.client.produce.producer_id import ProducerIds
-from ottla.client.produce.record_path import NoRoom, RecordPath, RefusingAppends
+from ottla.client.produce.producer_id import Identities, ProducerIds, ProducerTransactions
+from ottla.client.produce.record_path import CheckedAppends, NoRoom, RecordPath, RefusingAppends
 from ottla.client.produce.settings import ProduceSettings
 from ottla.client.produce.sink import Sink, SinkContext
 from ottla.client.produce.topics import Append, ProducerTopics, TopicProducer
@@ -55,8 +55,9 @@ class Producer:
         value_serializer: Serialize | None = None,
         interceptors: Sequence[ProducerInterceptor] = (),
         threads: CallingThreads | None = None,
+        transactions: ProducerTransactions | None = None,
     ) -> None:
-        """Without `threads` records are appended on the loop only."""
+        """Without `threads` records are appended on the loop only; with `transactions`, inside of one only."""
         config, runtime, metadata = context.config, context.runtime, context.metadata
         self._runtime = runtime
         self._clock = runtime.clock
@@ -71,14 +72,21 @@ class Producer:
         self._accumulator = self._new_accumulator(config, dirty, threads)
         self._completions = Completions(context.hooks, self._clock)
         latency = LeaderLatency(config.partitioner_availability_timeout_ms / 1000)
-        ids = ProducerIds(
-            context.brokers,
-            context.tasks,
-            self._clock,
-            settings.backoff,
-            on_loaded=self._drain_all,
-            on_fatal=self.fail_all,
-        )
+        ids: Identities
+        self._check_open: Callable[[], None] | None = None
+        if transactions is None:
+            ids = ProducerIds(
+                context.brokers,
+                context.tasks,
+                self._clock,
+                settings.backoff,
+                on_loaded=self.resume,
+                on_fatal=self.fail_all,
+            )
+        else:
+            ids = transactions.ids
+            self._check_open = transactions.ids.check_open
+            self._completions.on_failed = transactions.on_records_failed
         self._topics = ProducerTopics(self._accumulator, settings, latency, ids, self._new_partitioner)
         self._sinks: dict[int, Sink] = {}
         self._wakeups = Wakeups(
@@ -120,6 +128,8 @@ class Producer:
         # For a caller to whom one call per record matters: it appends, calls `notify` if a buffer is dirty, and comes
         # to `produce` with whatever goes wrong. There is nothing in it where records need the record path.
         self.quick_appends: Mapping[str, Append] = {} if self._path.is_needed else self._topics.appends
+        if self._check_open is not None:
+            self.quick_appends = CheckedAppends(self._check_open, self.quick_appends)
         self._columns = ColumnsProducer(
             self,
             settings,
@@ -172,6 +182,8 @@ class Producer:
         timestamp: int | None = None,
     ) -> Delivery:
         """Appends one record and gives its receipt. Never waits: NoRoom says that there is none, and how to go on."""
+        if self._check_open is not None:
+            self._check_open()
         while True:
             try:
                 try:
@@ -208,6 +220,8 @@ class Producer:
         return self._path.append(topic, key, value, headers, None, None)
 
     def _find(self, topic: str) -> Append:
+        if self._check_open is not None:
+            self._check_open()
         append = self._topics.appends.get(topic)
         return self._open(topic).unknown.append if append is None else append
 
@@ -264,6 +278,8 @@ class Producer:
 
     def handover(self, partition: int | None = None, timestamp: int | None = None) -> Handover:
         """For one call that produces tables."""
+        if self._check_open is not None:
+            self._check_open()
         return Handover(self._columns, partition, timestamp)
 
     async def produce_batch(
@@ -275,6 +291,8 @@ class Producer:
     async def known_topic(self, name: str) -> TopicProducer:
         """The topic, with its partitions."""
         check_name(name)
+        if self._check_open is not None:
+            self._check_open()
         topic = self._topics.by_name.get(name) or self._open(name)
         if topic.appender is None:
             await self._metadata.wait(
@@ -371,7 +389,8 @@ class Producer:
                 self._sinks[recbuf.leader].remove(recbuf)
         return True
 
-    def _drain_all(self) -> None:
+    def resume(self) -> None:
+        """What waits for an identity has it now, or may have."""
         for sink in self._sinks.values():
             sink.drain_soon()
 
@@ -389,6 +408,20 @@ class Producer:
     def abort_buffered(self) -> int:
         """Fails every record that no request has been sent with; how many there were."""
         return self._failures.abort_buffered()
+
+    # Transactions: the loop
+
+    def abort_transaction(self, error: BaseException) -> None:
+        """Fails everything that no request is pending with; what then has to be sent again fails by itself."""
+        self._failures.fail_all(error)
+
+    async def drained(self) -> None:
+        """Until everything that was produced before is delivered or failed."""
+        await self._flush(None)
+
+    def forget_failures(self) -> None:
+        """The program knows of those that have failed so far: `flush` and `close` do not raise them."""
+        self._completions.forget_failures()
 
     # The end
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from ottla.client.backoff import Backoff
 from ottla.client.connections.brokers import Brokers
@@ -41,6 +41,52 @@ NO_PRODUCER: Final = ProducerIdentity(-1, -1)
 """The identity of a producer without idempotence."""
 
 
+class Identities(Protocol):
+    """Who the producer is, for sinks: `ProducerIds`, or the transactions of a client with a transactional id."""
+
+    last_error: BaseException | None
+    """Why there is no identity yet."""
+    transactional_id: str | None
+
+    @property
+    def most_version(self) -> int | None:
+        """The highest version of Produce that may be used; None leaves it to the broker."""
+
+    @property
+    def stopped(self) -> BaseException | None:
+        """What a batch ends with instead of being sent again, where nothing may be sent any more."""
+
+    @property
+    def may_forget(self) -> bool:
+        """Whether the sequences of an idle partition may be forgotten."""
+
+    def identity_for(self, topic: str, partition: int) -> ProducerIdentity | None:
+        """Which a batch of this partition is sent with, if it is the partition's first; None: it has to wait."""
+
+    def want(self, other_than: int | None = None) -> None:
+        """A batch has to wait, also for one with another id than that."""
+
+    def leave(self, used: ProducerIdentity | None, retired_id: int | None) -> None:
+        """A partition is forgotten that `used` this, or may not use that id."""
+
+
+class TransactionIdentities(Identities, Protocol):
+    """Those of a transactional producer."""
+
+    def check_open(self) -> None:
+        """Raises unless a record can be produced now; in the thread that produces."""
+
+
+class ProducerTransactions(Protocol):
+    """The transactions of a client, as its producer sees them."""
+
+    @property
+    def ids(self) -> TransactionIdentities: ...
+
+    def on_records_failed(self, error: BaseException, is_sent: bool) -> None:
+        """Records were given up, which were sent at least once or never."""
+
+
 class ProducerIds:
     """The producer's id; `current`, which a partition begins with, is None until a broker has given one out.
 
@@ -59,6 +105,10 @@ class ProducerIds:
     ) -> None:
         self.current: ProducerIdentity | None = None
         self.last_error: BaseException | None = None
+        self.transactional_id: str | None = None
+        self.most_version: int | None = None
+        self.stopped: BaseException | None = None
+        self.may_forget = True
         self._brokers = brokers
         self._tasks = tasks
         self._clock = clock
@@ -66,6 +116,9 @@ class ProducerIds:
         self._on_loaded = on_loaded
         self._on_fatal = on_fatal
         self._is_loading = False
+
+    def identity_for(self, topic: str, partition: int) -> ProducerIdentity | None:
+        return self.current
 
     def want(self, other_than: int | None = None) -> None:
         """Requests an id, unless there is one or a request is pending; also where it is one that cannot be used."""

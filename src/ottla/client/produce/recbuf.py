@@ -68,7 +68,13 @@ class RecBuf:
     """One partition's batches, from the moment they leave the buffer until they are done."""
 
     def __init__(
-        self, buffer: RecordBuffer, *, linger: float, max_in_flight: int, is_idempotent: bool
+        self,
+        buffer: RecordBuffer,
+        *,
+        linger: float,
+        max_in_flight: int,
+        is_idempotent: bool,
+        is_transactional: bool = False,
     ) -> None:
         self.topic = buffer.topic
         self.partition = buffer.partition
@@ -98,6 +104,7 @@ class RecBuf:
         self.has_gap = False
         """A batch was given up whose sequences the broker expects next: it is going to refuse those behind it."""
         self._is_idempotent = is_idempotent
+        self._is_transactional = is_transactional
         self._linger = linger
         self._max_in_flight = max_in_flight
         self._may_pipeline = False
@@ -192,8 +199,14 @@ class RecBuf:
     def send(self, batch: ProducerBatch, given: ProducerIdentity | None, node_id: int, now: float) -> bool:
         """The batch goes into a request, with its producer and sequence; False if there is no id for it yet.
 
-        `given` is the client's id, with which a partition begins.
+        `given` is the client's id, with which a partition begins. A transactional producer has one for all, and every
+        batch needs it: without it, there is no transaction to send it in.
         """
+        if self._is_transactional:
+            if given is None:
+                return False
+            if given != self.identity:
+                self._begin_identity(given)
         if self._epoch_end is not None and not any(each.may_be_stored for each in self.batches):
             self._begin_epoch()
         if batch.sequence == NO_SEQUENCE:
@@ -212,6 +225,13 @@ class RecBuf:
         self.in_flight += 1
         self._dequeue(batch)
         return True
+
+    def _begin_identity(self, identity: ProducerIdentity) -> None:
+        """Of another transaction; every batch of the one before is done."""
+        self.identity = identity
+        self._may_pipeline = False
+        self.has_gap = False
+        self._number_from(0, self.batches)
 
     def _begin_epoch(self) -> None:
         """Everything that is left begins anew: it is known not to be stored under the sequences it had."""
@@ -287,8 +307,11 @@ class RecBuf:
         return bool(self.batches) and self.batches[0] is batch
 
     def end_epoch(self, end: EpochEnd, *, new_id: bool = False) -> None:
-        """Another epoch begins, or another id, as soon as no batch of this one is in flight or may be stored."""
-        if not self._is_idempotent:
+        """Another epoch begins, or another id, as soon as no batch of this one is in flight or may be stored.
+
+        Not so of a transactional producer: its transaction ends with it, and the next one has another identity.
+        """
+        if not self._is_idempotent or self._is_transactional:
             return
         self._may_pipeline = False
         self._epoch_end = end
@@ -333,10 +356,13 @@ class RecBuf:
         """Whether it can be given up without leaving open what became of it, or no broker can ever say.
 
         Not while a response is pending, and not if an earlier attempt may have stored it: then it is sent until a
-        broker says. Without idempotence nothing is ever certain, so any batch may fail at any time.
+        broker says. Without idempotence nothing is ever certain, so any batch may fail at any time. A transaction of
+        which a batch fails is aborted, and then it does not matter whether it is stored.
         """
         if not self._is_idempotent or not batch.may_be_stored:
             return True
+        if self._is_transactional:
+            return not batch.is_in_flight
         return not batch.is_in_flight and (self.is_deleted or self.is_forgotten(batch))
 
     def is_forgotten(self, batch: ProducerBatch) -> bool:

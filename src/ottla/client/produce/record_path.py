@@ -7,7 +7,7 @@ goes on as it was before that interceptor.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,6 +28,19 @@ class RefusingAppends(dict[str, Append]):
 
     def __missing__(self, topic: str) -> Append:
         return self._refuse
+
+
+class CheckedAppends(dict[str, Append]):
+    """The ways to append to topics, for a producer that may not always: `check()` raises then."""
+
+    def __init__(self, check: Callable[[], None], appends: Mapping[str, Append]) -> None:
+        super().__init__()
+        self._check = check
+        self._appends = appends
+
+    def __missing__(self, topic: str) -> Append:
+        self._check()
+        return self._appends[topic]
 
 
 class NoRoom(BufferFull):

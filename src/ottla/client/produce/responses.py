@@ -26,6 +26,12 @@ from ottla.wire.messages import ProduceResponse
 
 # Appended perhaps, or certainly but not by enough replicas: only another attempt can show which.
 _AMBIGUOUS: Final = (RequestTimedOutError, NotEnoughReplicasAfterAppendError)
+_ENDS_TRANSACTION: Final = (
+    OutOfOrderSequenceNumberError,
+    UnknownProducerIdError,
+    InvalidProducerEpochError,
+    InvalidProducerIdMappingError,
+)
 # Of these a broker does not say whether it has stored anything.
 _VAGUE: Final = (UnknownServerError, UnknownCodeError)
 
@@ -60,6 +66,7 @@ def action_after(
     ambiguous: bool,
     appended: bool = False,
     records: int,
+    transactional: bool = False,
 ) -> BatchAction:
     """`first`: nothing before it is open; `ambiguous`: an earlier attempt may have stored it.
 
@@ -68,7 +75,8 @@ def action_after(
 
     A broker that has forgotten the producer, or knows a later epoch of it, or has been restarted since, can no longer
     recognize a batch that it has stored already. To send such a batch under another epoch could store it twice: it
-    fails instead.
+    fails instead. So does every batch of a transaction that only another epoch would help: the transaction is
+    aborted, and what that means for the producer is client/transactions' to say.
     """
     if error is None or isinstance(error, DuplicateSequenceNumberError):
         return BatchAction.COMPLETE
@@ -76,6 +84,10 @@ def action_after(
         return BatchAction.RETRY_AMBIGUOUS
     if isinstance(error, MessageTooLargeError):
         return BatchAction.SPLIT if records > 1 and not ambiguous else BatchAction.FAIL
+    if transactional and isinstance(error, _ENDS_TRANSACTION):
+        if isinstance(error, OutOfOrderSequenceNumberError) and not first:
+            return BatchAction.RETRY_BEHIND
+        return BatchAction.FAIL_AMBIGUOUS if ambiguous else BatchAction.FAIL
     # Before its base class: "forgotten" is less than "in the wrong order".
     if idempotent and isinstance(error, UnknownProducerIdError):
         return BatchAction.FAIL_AMBIGUOUS if ambiguous else BatchAction.RETRY_NEW_EPOCH

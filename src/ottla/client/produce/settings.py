@@ -19,6 +19,7 @@ class ProduceSettings:
     """Times in seconds, sizes in bytes."""
 
     client_id: str
+    transactional_id: str | None
     acks: int
     is_idempotent: bool
     max_in_flight: int
@@ -46,6 +47,7 @@ class ProduceSettings:
     def of(cls, config: ClientConfig, random: Random) -> ProduceSettings:
         return cls(
             client_id=config.client_id,
+            transactional_id=config.transactional_id or None,
             acks=_ACKS[config.acks],
             is_idempotent=config.enable_idempotence,
             max_in_flight=config.max_in_flight_requests_per_connection,

@@ -28,7 +28,7 @@ from ottla.client.metadata import BrokerView, Metadata
 from ottla.client.partitioners import LeaderLatency
 from ottla.client.produce.batch import ProducerBatch
 from ottla.client.produce.completions import Completions
-from ottla.client.produce.producer_id import ProducerIds
+from ottla.client.produce.producer_id import Identities
 from ottla.client.produce.recbuf import BatchTemplate, EpochEnd, RecBuf
 from ottla.client.produce.responses import BatchAction, action_after, error_in
 from ottla.client.produce.settings import ProduceSettings
@@ -79,7 +79,7 @@ class SinkContext:
     brokers: Brokers
     metadata: Metadata
     tasks: Tasks
-    ids: ProducerIds
+    ids: Identities
     wakeups: Wakeups
     completions: Completions
     latency: LeaderLatency
@@ -232,7 +232,7 @@ class Sink:
                 break
             del ready[recbuf]
             # Before a hook hears of it, which may abort all that is not sent.
-            if not recbuf.send(batch, ids.current, self.node_id, now):
+            if not recbuf.send(batch, ids.identity_for(recbuf.topic, recbuf.partition), self.node_id, now):
                 # Others may have their ids: it waits behind them until one has come.
                 ids.want(recbuf.retired_id)
                 without_id.append(recbuf)
@@ -267,7 +267,7 @@ class Sink:
         settings, encoded = self._settings, batch.encoded
         if settings.is_idempotent:
             producer_id, epoch = batch.identity
-            encoded.set_producer(producer_id, epoch, batch.sequence)
+            encoded.set_producer(producer_id, epoch, batch.sequence, settings.transactional_id is not None)
         seal(encoded, settings.codec, settings.codec_level)
         if batch.sealed_at is None:
             batch.sealed_at = now
@@ -307,6 +307,9 @@ class Sink:
         version = self._newest
         if version == _UNKNOWN:
             version = self._newest = connection.version(ProduceRequest)
+        most = self._context.ids.most_version
+        if most is not None and version > most:
+            return connection.version(ProduceRequest, most)
         if version >= _TOPIC_IDS_SINCE:
             for recbuf, _ in taken:
                 if recbuf.topic_id == ZERO_UUID:
@@ -343,6 +346,7 @@ class Sink:
                 ProduceRequest.PartitionProduceData(index=recbuf.partition, records=records)
             )
         return ProduceRequest(
+            transactional_id=self._settings.transactional_id,
             acks=self._settings.acks,
             timeout_ms=self._settings.request_timeout_ms,
             topic_data=list(topics.values()),
@@ -461,6 +465,7 @@ class Sink:
         action = action_after(
             error,
             idempotent=self._settings.is_idempotent,
+            transactional=self._settings.transactional_id is not None,
             first=recbuf.is_first(batch),
             ambiguous=batch.is_ambiguous,
             appended=response.base_offset >= 0,
@@ -509,6 +514,9 @@ class Sink:
     ) -> None:
         if ambiguous:
             recbuf.mark_ambiguous(batch)
+        if (stopped := self._context.ids.stopped) is not None:
+            self._fail(recbuf, batch, stopped)
+            return
         if batch.attempts > self._settings.retries and recbuf.may_fail(batch):
             self._fail(recbuf, batch, error)
             return

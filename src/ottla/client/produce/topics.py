@@ -27,7 +27,7 @@ from ottla.client.metadata import PartitionView, TopicView, check_name
 from ottla.client.metadata.refresh_policy import UNKNOWN_RESPONSES
 from ottla.client.partitioners import LeaderLatency, TopicPartitioner
 from ottla.client.produce.completions import Flush
-from ottla.client.produce.producer_id import ProducerIds
+from ottla.client.produce.producer_id import Identities
 from ottla.client.produce.recbuf import RecBuf
 from ottla.client.produce.settings import ProduceSettings
 from ottla.errors import BrokerError, UnknownTopicIdError, UnknownTopicOrPartitionError, from_code
@@ -165,6 +165,7 @@ class TopicProducer:
             linger=settings.linger,
             max_in_flight=settings.max_in_flight,
             is_idempotent=settings.is_idempotent,
+            is_transactional=settings.transactional_id is not None,
         )
 
     def release(self) -> tuple[int, BaseException | None]:
@@ -222,7 +223,7 @@ class ProducerTopics:
         accumulator: Accumulator,
         settings: ProduceSettings,
         latency: LeaderLatency,
-        ids: ProducerIds,
+        ids: Identities,
         new_partitioner: Callable[[str], TopicPartitioner],
     ) -> None:
         self.by_name: dict[str, TopicProducer] = {}
@@ -303,7 +304,7 @@ class ProducerTopics:
 
         A thread that still has the topic's `append` in its hands gets BufferRetired from it.
         """
-        if topic.name in self._kept:
+        if topic.name in self._kept or not self._ids.may_forget:
             return False
         if any(recbuf.in_flight or recbuf.is_compressing or not recbuf.is_empty for recbuf in topic.recbufs):
             return False

@@ -5,17 +5,18 @@ Retries, routing and merging are client/requests/requests.py's.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from ottla.client.connections.broker import Broker
 from ottla.client.connections.brokers import AttemptTimeout, Brokers, no_brokers_error
 from ottla.client.connections.connection import BrokerConnection
-from ottla.client.connections.purposes import purpose_of
+from ottla.client.connections.purposes import purpose_of, purpose_of_class
 from ottla.client.deadline import within
 from ottla.client.requests.sharding import at_version, check_version, from_version, max_version, route_of
 from ottla.config import ClientConfig
-from ottla.errors import ConnectionFailedError, NoBrokersError
+from ottla.errors import ConnectionFailedError, NoBrokersError, UnsupportedApiError
 from ottla.runtime import Clock
 from ottla.wire import Message, api_for_key
 
@@ -49,6 +50,25 @@ class RequestSender:
         """The response of this broker; UnknownBrokerError if there is none of this id."""
         broker = self._brokers.get(node_id)
         return await self._send(await broker.connection(purpose_of(request), lane), broker, request, version)
+
+    async def send_built(
+        self,
+        node_id: int,
+        request_class: type[Message],
+        build: Callable[[int], Message],
+        least: int = 0,
+        most: int | None = None,
+    ) -> tuple[Message, int]:
+        """The response of this broker to what `build(version)` gives, and the version; one between the two given."""
+        broker = self._brokers.get(node_id)
+        connection = await broker.connection(purpose_of_class(request_class))
+        version = connection.version(request_class, most)
+        if version < least:
+            raise UnsupportedApiError(
+                f"this needs version {least} of {api_for_key(request_class.API_KEY).name}, and {broker} has "
+                f"{version} at most: its Kafka is too old"
+            )
+        return await self._submit(connection, build(version), version), version
 
     async def send_to_any(
         self, request: Message, version: int | None = None, avoid: int | None = None

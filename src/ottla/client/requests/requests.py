@@ -10,7 +10,7 @@ Invariant: every item of a request ends in exactly one shard, with a response or
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -182,9 +182,35 @@ class Requests:
             else [keys]
         )
 
-    def forget_coordinator(self, group_id: str) -> None:
-        """For a caller that reads in a response that its broker does not coordinate the group."""
-        self._routing.coordinators.forget(CoordinatorType.GROUP, group_id)
+    def forget_coordinator(self, key: str, kind: CoordinatorType = CoordinatorType.GROUP) -> None:
+        """For a caller that reads in a response that its broker does not coordinate that (any more)."""
+        self._routing.coordinators.forget(kind, key)
+
+    async def brokers_known(self) -> None:
+        """Returns when a broker has said who the others are; it was connected to for that."""
+        await self._routing.brokers_known()
+
+    async def coordinator(self, kind: CoordinatorType, key: str) -> int:
+        """The broker that coordinates a group or a transactional id; one attempt to find it."""
+        await self._routing.brokers_known()
+        found = (await self._routing.coordinators.find(kind, [key]))[key]
+        if isinstance(found, KafkaError):
+            raise found
+        if found not in self._routing.view.brokers:
+            # It is newer than what metadata has.
+            await self._routing.brokers_known(0.0)
+        return found
+
+    async def send_built(
+        self,
+        node_id: int,
+        request_class: type[Message],
+        build: Callable[[int], Message],
+        least: int = 0,
+        most: int | None = None,
+    ) -> tuple[Message, int]:
+        """One attempt with one broker, for callers that decide about each attempt; see `RequestSender.send_built`."""
+        return await self._sender.send_built(node_id, request_class, build, least, most)
 
     async def _send_to(
         self, request: Message, node_id: int, version: int | None, timeout: float | None

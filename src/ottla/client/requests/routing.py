@@ -102,6 +102,11 @@ class Routing:
         return await self._metadata.fresh([], max_age=max_age)
 
     @property
+    def view(self) -> ClusterView:
+        """What is known of the cluster now."""
+        return self._metadata.view
+
+    @property
     def failure(self) -> KafkaError | None:
         """Why there is no metadata, if there is none."""
         return self._metadata.failure()

@@ -1,0 +1,460 @@
+"""TransactionManager: the transactions of one client, on its loop. It carries out what the machine's states ask for.
+
+    init      InitProducerId, by which the coordinator fences an older producer and ends what that left open
+    begin     nothing is sent; the first begin initializes
+    add       partitions that batches wait for, gathered, one request for all (below transaction.version 2)
+    offsets   AddOffsetsToTxn (likewise) and TxnOffsetCommit
+    end       every batch done, then EndTxn, until its outcome is known
+
+Requests about a transaction go one at a time, so that none overtakes another. Whatever a caller waits for runs in a
+task of its own: a caller that is cancelled, or waits no longer, leaves it under way, and joins it by calling again.
+
+Invariant: a commit is reported only after a coordinator has said that it is committed, an abort after it has said
+that it is aborted, or that there was nothing to end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from ottla.client.connections.features import TRANSACTION_VERSION
+from ottla.client.deadline import within
+from ottla.client.produce.producer_id import ProducerIdentity
+from ottla.client.topic_partition import TopicPartition
+from ottla.client.transactions.calls import CallOutcome, CoordinatorCalls
+from ottla.client.transactions.error_table import Consequence, TransactionalCall, consequence_of
+from ottla.client.transactions.identities import TransactionalIds
+from ottla.client.transactions.machine import (
+    ADDED_BY_CLIENT,
+    ADDED_BY_LEADER,
+    TransactionMachine,
+    TransactionState,
+    TransactionStatus,
+    abort_needed,
+    producer_lost,
+)
+from ottla.client.transactions.messages import (
+    GROUPS_CHECKED_SINCE,
+    add_offsets,
+    add_partitions,
+    commit_offsets,
+    end_transaction,
+    init_producer,
+)
+from ottla.errors import (
+    BrokerError,
+    InvalidTxnStateError,
+    KafkaError,
+    TransactionError,
+    TransactionPendingError,
+    TransactionStateError,
+)
+
+if TYPE_CHECKING:
+    from ottla.client.context import ClientContext
+    from ottla.client.group.commits import OffsetAndMetadata
+    from ottla.client.group.membership import GroupMetadata
+    from ottla.client.produce.producer import Producer
+    from ottla.client.requests.requests import Requests
+    from ottla.wire.messages import EndTxnResponse
+
+_logger = logging.getLogger("ottla.client.transactions")
+
+_T = TypeVar("_T")
+_S: Final = TransactionStatus
+
+
+class TransactionManager:
+    """The transactions of a client with a transactional id."""
+
+    def __init__(self, context: ClientContext, requests: Requests) -> None:
+        config = context.config
+        self._clock = context.runtime.clock
+        self._tasks = context.tasks
+        self._features = context.brokers.features
+        self._call_timeout = config.default_api_timeout_ms / 1000
+        self.timeout_ms = config.transaction_timeout_ms
+        """After how long the coordinator aborts a transaction; InitProducerId says it."""
+        self.machine = TransactionMachine(config.transactional_id)
+        self.ids = TransactionalIds(self.machine, self._add_soon)
+        self.calls = CoordinatorCalls(context, requests)
+        self._producer: Producer
+        self._turn = asyncio.Lock()
+        """Held by the one request that is under way."""
+        self._init: asyncio.Task[KafkaError | None] | None = None
+        self._adding: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[TransactionError | None] | None = None
+        self._is_commit = False
+        self.checks_groups = True
+        """Whether the last TxnOffsetCommit was of a version in which the coordinator checks the member (KIP-447)."""
+
+    def attach(self, producer: Producer) -> None:
+        """Before the first use: what sends the records."""
+        self._producer = producer
+
+    def state(self) -> TransactionState:
+        return self.machine.state()
+
+    # Initializing
+
+    async def init(self, timeout: float | None = None) -> None:
+        """Returns when the coordinator knows this producer, and has ended what an older one left open."""
+        self.machine.raise_if_fatal()
+        if not self.machine.must_initialize:
+            return
+        if self._init is None:
+            self._init = self._spawn(self._initialize(), "initialize transactions")
+        error = await self._joined(self._init, timeout, "InitProducerId has no outcome yet")
+        if error is not None:
+            self.machine.raise_if_fatal()
+            raise error
+
+    async def _initialize(self) -> KafkaError | None:
+        try:
+            async with self._turn:
+                replaced = self.machine.initialize()
+                outcome = await self.calls.settle(
+                    init_producer(self.machine.transactional_id, self.timeout_ms, replaced)
+                )
+                assert outcome is not None
+                if outcome.consequence is Consequence.GO_ON:
+                    assert outcome.response is not None
+                    identity = ProducerIdentity(outcome.response.producer_id, outcome.response.producer_epoch)
+                    self.machine.initialized(identity, self._version())
+                    _logger.info("%s produces as %s", self.machine.transactional_id, identity)
+                    return None
+                assert outcome.error is not None
+                if outcome.consequence is Consequence.FATAL:
+                    self._failed(outcome.error, Consequence.FATAL)
+                else:
+                    self.machine.not_initialized(outcome.error)
+                return outcome.error
+        finally:
+            self._init = None
+
+    def _version(self) -> int:
+        level = self._features.level(TRANSACTION_VERSION)
+        return ADDED_BY_LEADER if level >= ADDED_BY_LEADER else ADDED_BY_CLIENT
+
+    # From begin to end
+
+    async def begin(self, timeout: float | None = None) -> int:
+        """The number of the transaction that is open from now on."""
+        self.machine.check_begin()
+        if self.machine.status is _S.READY:
+            self.machine.use_version(self._version())
+        if self.machine.must_initialize:
+            await self.init(timeout)
+        number = self.machine.begin()
+        # What a thread appended while the last one ended has waited for this.
+        self._producer.resume()
+        return number
+
+    def check_current(self, number: int) -> None:
+        """Raises for a transaction that is over."""
+        if number != self.machine.number:
+            raise TransactionStateError("this transaction is over, and another one has begun since")
+
+    async def prepare(self, number: int, timeout: float | None = None) -> ProducerIdentity:
+        """Sends everything, and leaves the transaction open; who can end it from now on."""
+        self.check_current(number)
+        self.machine.prepare()
+        task = self._spawn(self._prepared(), "prepare a transaction")
+        error = await self._joined(task, timeout, "the records of the transaction are not all delivered yet")
+        if error is not None:
+            raise error
+        return self.machine.identity
+
+    async def _prepared(self) -> TransactionError | None:
+        await self._producer.drained()
+        async with self._turn:
+            if self.machine.status is not _S.PREPARED:
+                return self._why_not()
+            if not self.machine.is_known_to_coordinator:
+                return TransactionStateError(
+                    "a transaction in which nothing was produced cannot be prepared: there is nothing for another "
+                    "process to commit. Abort it"
+                )
+            return None
+
+    def has_prepared(self, transactional_id: str, producer_id: int, epoch: int) -> bool:
+        """Whether it is this client's own."""
+        machine = self.machine
+        return (
+            machine.status is _S.PREPARED
+            and machine.transactional_id == transactional_id
+            and machine.identity == (producer_id, epoch)
+        )
+
+    async def end(self, number: int, *, commit: bool, timeout: float | None = None) -> None:
+        """Ends it as wanted, or raises; TransactionPendingError: call the same again."""
+        self.check_current(number)
+        ending = self._ending
+        if ending is None or self._is_commit is not commit:
+            if commit:
+                self.machine.commit()
+            else:
+                self.machine.abort()
+            self._is_commit = commit
+            # What an abort may come behind is a commit that still waits for its records.
+            ending = self._ending = self._spawn(
+                self._commit() if commit else self._abort(ending), "commit" if commit else "abort"
+            )
+            ending.add_done_callback(self._ended)
+        word = "commit" if commit else "abort"
+        error = await self._joined(
+            ending, timeout, f"how the transaction ends is not known yet: call {word} again, to wait for that"
+        )
+        if error is not None:
+            raise error
+
+    def _ended(self, task: asyncio.Task[TransactionError | None]) -> None:
+        if self._ending is task:
+            self._ending = None
+
+    async def _commit(self) -> TransactionError | None:
+        while True:
+            await self._producer.drained()
+            async with self._turn:
+                if self.machine.status is not _S.COMMITTING:
+                    return self._why_not()
+                # What another thread was about to append when the commit began belongs to it.
+                if not self._producer.buffered_records:
+                    return await self._end(TransactionalCall.COMMIT)
+
+    async def _abort(self, behind: asyncio.Task[Any] | None) -> TransactionError | None:
+        self._producer.abort_transaction(self.ids.why_aborted())
+        if behind is not None:
+            await asyncio.wait([behind])
+        # Those in flight: a leader that gets a batch after the abort would have to refuse it.
+        await self._producer.drained()
+        async with self._turn:
+            if self.machine.status is not _S.ABORTING:
+                return self._why_not()
+            error = await self._end(TransactionalCall.ABORT)
+        # They have had their errors, and the abort has told the program.
+        self._producer.forget_failures()
+        return error
+
+    def _why_not(self) -> TransactionError:
+        machine = self.machine
+        if machine.status is _S.FATAL_ERROR:
+            assert machine.error is not None
+            return producer_lost(machine.transactional_id, machine.error)
+        if machine.error is not None:
+            return abort_needed(machine.error)
+        return TransactionStateError("the transaction was aborted meanwhile")
+
+    async def _end(self, call: TransactionalCall) -> TransactionError | None:
+        machine = self.machine
+        identity = machine.end()
+        if identity is None:
+            machine.ended(None)
+            return None
+        request = end_transaction(
+            machine.transactional_id,
+            identity,
+            commit=call is TransactionalCall.COMMIT,
+            bumps=machine.version >= ADDED_BY_LEADER,
+        )
+        outcome = await self.calls.settle(request)
+        assert outcome is not None
+        if outcome.consequence is Consequence.GO_ON or self._is_nothing_open(call, outcome):
+            machine.ended(_following(outcome))
+            return None
+        error = outcome.error
+        assert error is not None
+        if outcome.consequence is Consequence.FATAL:
+            lost = producer_lost(
+                machine.transactional_id,
+                error,
+                may_be_committed=call is TransactionalCall.COMMIT and _leaves_open(outcome),
+            )
+            self._failed(lost, Consequence.FATAL)
+            return lost
+        machine.commit_refused(error, outcome.consequence)
+        return abort_needed(error)
+
+    def _is_nothing_open(self, call: TransactionalCall, outcome: CallOutcome[EndTxnResponse]) -> bool:
+        """A partition was to be added, without a word from the coordinator, and it was not."""
+        return (
+            call is TransactionalCall.ABORT
+            and isinstance(outcome.error, InvalidTxnStateError)
+            and self.machine.is_nothing_open
+        )
+
+    # What belongs to it
+
+    def _add_soon(self) -> None:
+        if self._adding is None:
+            self._adding = self._tasks.spawn(self._add(), "add partitions to a transaction")
+
+    async def _add(self) -> None:
+        machine = self.machine
+        try:
+            async with self._turn:
+                while partitions := machine.to_add():
+                    outcome = await self.calls.settle(
+                        add_partitions(machine.transactional_id, machine.identity, partitions),
+                        lambda: machine.may_send,
+                    )
+                    if outcome is None or outcome.is_unsure:
+                        machine.tried()
+                    if outcome is None:
+                        return
+                    if outcome.consequence is not Consequence.GO_ON:
+                        assert outcome.error is not None
+                        self._failed(outcome.error, outcome.consequence)
+                        return
+                    machine.added(partitions)
+                    self._producer.resume()
+        finally:
+            self._adding = None
+
+    async def send_offsets(
+        self,
+        number: int,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group: GroupMetadata,
+        timeout: float | None = None,
+    ) -> None:
+        """They are committed with the transaction, or not at all."""
+        self.check_current(number)
+        self.machine.check_open()
+        if not offsets:
+            return
+        task = self._spawn(self._send_offsets(dict(offsets), group), "send offsets to a transaction")
+        error = await self._joined(task, timeout, f"the offsets of group {group.group_id} are not sent yet")
+        if error is not None:
+            raise error
+
+    async def _send_offsets(
+        self, offsets: dict[TopicPartition, OffsetAndMetadata], group: GroupMetadata
+    ) -> TransactionError | None:
+        machine = self.machine
+        async with self._turn:
+            if not machine.may_send:
+                return self._why_not()
+            if machine.version < ADDED_BY_LEADER and group.group_id not in machine.groups:
+                added = await self.calls.settle(
+                    add_offsets(machine.transactional_id, machine.identity, group.group_id),
+                    lambda: machine.may_send,
+                )
+                if added is None or added.is_unsure:
+                    machine.tried()
+                if (error := self._error_of(added)) is not None:
+                    return error
+                machine.added(())
+            machine.groups[group.group_id] = None
+            machine.tried()
+            outcome = await self.calls.settle(
+                commit_offsets(
+                    machine.transactional_id,
+                    machine.identity,
+                    group,
+                    offsets,
+                    adds=machine.version >= ADDED_BY_LEADER,
+                ),
+                lambda: machine.may_send,
+            )
+            if outcome is not None and outcome.version >= 0:
+                self.checks_groups = outcome.version >= GROUPS_CHECKED_SINCE
+            return self._error_of(outcome)
+
+    def _error_of(self, outcome: CallOutcome[Any] | None) -> TransactionError | None:
+        """What a caller is to raise; the machine knows it then."""
+        if outcome is None:
+            return self._why_not()
+        if outcome.consequence is Consequence.GO_ON:
+            return None
+        assert outcome.error is not None
+        self._failed(outcome.error, outcome.consequence)
+        return self._why_not()
+
+    # What goes wrong
+
+    def on_records_failed(self, error: BaseException, is_sent: bool) -> None:
+        """Records were given up. Of a batch that was sent, the broker may wait for the sequences, or have them."""
+        consequence = (
+            consequence_of(TransactionalCall.PRODUCE, error.code)
+            if isinstance(error, BrokerError)
+            else Consequence.ABORT
+        )
+        if is_sent and consequence is Consequence.ABORT:
+            consequence = Consequence.ABORT_AND_BUMP
+        known = (
+            error if isinstance(error, KafkaError) else KafkaError(f"records were not delivered: {error!r}")
+        )
+        self._failed(known, consequence)
+
+    def _failed(self, error: KafkaError, consequence: Consequence) -> None:
+        before = self.machine.status
+        self.machine.failed(error, consequence)
+        if self.machine.status is before:
+            return
+        _logger.warning(
+            "the transaction of %s has to end: %s: %s",
+            self.machine.transactional_id,
+            self.machine.status.value,
+            error,
+        )
+        # Not from here: this may be in the middle of the batches that are to fail.
+        asyncio.get_running_loop().call_soon(self._fail_unsent)
+
+    def _fail_unsent(self) -> None:
+        """Nothing more of it is sent: what waits need not wait any longer."""
+        if (stopped := self.ids.stopped) is not None:
+            self._producer.abort_transaction(stopped)
+
+    # The end of the client
+
+    async def close(self, timeout: float) -> None:
+        """Aborts what is open, as far as that is possible in time; a transaction that is prepared stays."""
+        try:
+            if self._ending is not None:
+                await within(self._clock, timeout, asyncio.shield(self._ending))
+            elif self.machine.status in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR):
+                await self.end(self.machine.number, commit=False, timeout=timeout)
+        except (TimeoutError, TransactionError) as error:
+            _logger.warning(
+                "the client of %s is closed before its transaction has ended, which its coordinator will do: %s",
+                self.machine.transactional_id,
+                error or "no response in time",
+            )
+
+    # Waiting
+
+    def _spawn(self, work: Coroutine[Any, Any, _T], name: str) -> asyncio.Task[_T]:
+        return self._tasks.spawn(work, name)
+
+    async def _joined(self, task: asyncio.Task[_T], timeout: float | None, pending: str) -> _T:
+        seconds = self._call_timeout if timeout is None else timeout
+        try:
+            return await within(self._clock, seconds, asyncio.shield(task))
+        except TimeoutError:
+            last = self.calls.last_error
+            error = TransactionPendingError(
+                f"{pending} (timeout={seconds:g} s"
+                + ("" if last is None else f"; the last error was: {last}")
+                + ")"
+            )
+            error.__cause__ = last
+            raise error from last
+
+
+def _following(outcome: CallOutcome[EndTxnResponse]) -> ProducerIdentity | None:
+    response = outcome.response
+    if response is None or response.producer_id < 0:
+        return None
+    return ProducerIdentity(response.producer_id, response.producer_epoch)
+
+
+def _leaves_open(outcome: CallOutcome[EndTxnResponse]) -> bool:
+    """Whether a refused commit may have been carried out by an attempt before, whose response is missing.
+
+    INVALID_TXN_STATE is the one refusal that says it: the transaction has ended the other way.
+    """
+    return outcome.is_unsure and not isinstance(outcome.error, InvalidTxnStateError)
