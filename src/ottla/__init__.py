@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ottla.client.blocking.client import Client
     from ottla.client.blocking.consumer import Consumer
     from ottla.client.blocking.group_consumer import GroupConsumer
+    from ottla.client.blocking.transaction import Transaction
     from ottla.client.client import AsyncClient
     from ottla.client.consume.consumer import AsyncConsumer
     from ottla.client.consume.dead_letters import DeadLetters
@@ -20,8 +21,12 @@ if TYPE_CHECKING:
     from ottla.client.group.commits import OffsetAndMetadata
     from ottla.client.group.consumer import AsyncGroupConsumer
     from ottla.client.group.health import GroupHealth
+    from ottla.client.group.membership import GroupMetadata
     from ottla.client.produce.batch_delivery import BatchDelivery, PartlySentError
     from ottla.client.topic_partition import TopicPartition
+    from ottla.client.transactions.machine import TransactionState, TransactionStatus
+    from ottla.client.transactions.prepared import PreparedTransaction
+    from ottla.client.transactions.transaction import AsyncTransaction
     from ottla.config import ClientConfig
 
 __all__ = [
@@ -29,6 +34,7 @@ __all__ = [
     "AsyncClient",
     "AsyncConsumer",
     "AsyncGroupConsumer",
+    "AsyncTransaction",
     "BatchDelivery",
     "BatchReader",
     "Client",
@@ -37,11 +43,16 @@ __all__ = [
     "DeadLetters",
     "GroupConsumer",
     "GroupHealth",
+    "GroupMetadata",
     "KafkaError",
     "OffsetAndMetadata",
     "PartlySentError",
+    "PreparedTransaction",
     "Timestamp",
     "TopicPartition",
+    "Transaction",
+    "TransactionState",
+    "TransactionStatus",
     "__version__",
 ]
 
@@ -50,6 +61,7 @@ _MODULES = {
     "AsyncClient": "ottla.client.client",
     "AsyncConsumer": "ottla.client.consume.consumer",
     "AsyncGroupConsumer": "ottla.client.group.consumer",
+    "AsyncTransaction": "ottla.client.transactions.transaction",
     "BatchDelivery": "ottla.client.produce.batch_delivery",
     "BatchReader": "ottla.client.consume.iterators",
     "Client": "ottla.client.blocking.client",
@@ -59,9 +71,14 @@ _MODULES = {
     "DeadLetters": "ottla.client.consume.dead_letters",
     "GroupConsumer": "ottla.client.blocking.group_consumer",
     "GroupHealth": "ottla.client.group.health",
+    "GroupMetadata": "ottla.client.group.membership",
     "PartlySentError": "ottla.client.produce.batch_delivery",
+    "PreparedTransaction": "ottla.client.transactions.prepared",
     "Timestamp": "ottla.client.consume.offset_spec",
     "TopicPartition": "ottla.client.topic_partition",
+    "Transaction": "ottla.client.blocking.transaction",
+    "TransactionState": "ottla.client.transactions.machine",
+    "TransactionStatus": "ottla.client.transactions.machine",
 }
 
 

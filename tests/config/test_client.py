@@ -81,6 +81,8 @@ send.buffer.bytes * -1 {INT}
 session.timeout.ms 45000
 socket.connection.setup.timeout.max.ms 30000 - -
 socket.connection.setup.timeout.ms 10000 - -
+transaction.timeout.ms 60000
+transactional.id
 """
 
 ROWS = [line.split(" ") for line in KAFKA_4_3.strip().splitlines()]

@@ -106,7 +106,10 @@ def test_servers_have_to_be_given() -> None:
     [
         ("lingr.ms", "there is no option lingr.ms: did you mean linger.ms?"),
         ("linger_ms", "Kafka's dotted names stand here, so write linger.ms"),
-        ("transactional.id", "transactional.id belongs to transactions, not supported yet"),
+        (
+            "transaction.two.phase.commit.enable",
+            "two-phase commit by brokers (KIP-939), not supported yet",
+        ),
         ("ssl.truststore.location", "belongs to TLS, not supported yet"),
     ],
 )
@@ -230,7 +233,7 @@ def test_a_file_of_a_java_client_is_read(tmp_path: Path) -> None:
         ("\nlinger.ms=x", ", line 2"),
         ("\n\nlingr.ms=5", ", line 3"),
         ("metadata.min.age.ms=-1", ", line 1"),
-        ("transactional.id=x", ", line 1"),
+        ("sasl.mechanism=PLAIN", ", line 1"),
         ("linger.ms=5", ""),
         ("linger.ms=\\u1", ""),
     ],

@@ -228,7 +228,7 @@ class TransactionManager:
     async def _abort(self, behind: asyncio.Task[Any] | None) -> TransactionError | None:
         self._producer.abort_transaction(self.ids.why_aborted())
         if behind is not None:
-            await asyncio.wait([behind])
+            await asyncio.gather(behind, return_exceptions=True)
         # Those in flight: a leader that gets a batch after the abort would have to refuse it.
         await self._producer.drained()
         async with self._turn:
@@ -422,7 +422,7 @@ class TransactionManager:
             _logger.warning(
                 "the client of %s is closed before its transaction has ended, which its coordinator will do: %s",
                 self.machine.transactional_id,
-                error or "no response in time",
+                str(error) or "no response in time",
             )
 
     # Waiting

@@ -1,0 +1,280 @@
+"""Transactions of Ottla's own client on Apache Kafka, with transaction.version 1 and 2."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+import ottla
+from ottla.client.group.membership import GroupMetadata
+from ottla.client.topic_partition import TopicPartition
+from ottla.client.transactions.machine import TransactionStatus
+from ottla.errors import (
+    AbortNeededError,
+    PreparedTransactionError,
+    ProducerLostError,
+    TransactionAbortedError,
+    TransactionStateError,
+)
+from ottla.wire import Message
+from ottla.wire.messages import EndTxnRequest, EndTxnResponse
+from tests.interop.apache import ApacheKafka
+from tests.interop.brokers import ApacheBroker, Broker
+from tests.interop.plain import Connection
+from tests.interop.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+S = TransactionStatus
+PRODUCER_FENCED = 90
+# Transactions that are overdue are looked for as often as that.
+_ALERT = {
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    "group.initial.rebalance.delay.ms": "0",
+    "transaction.state.log.num.partitions": "3",
+    "offsets.topic.num.partitions": "3",
+}
+
+
+@pytest.fixture(scope="module")
+def newest(kafka_installed: None) -> Iterator[Broker]:
+    with ApacheKafka(nodes=1, properties=_ALERT) as kafka:
+        yield ApacheBroker(kafka)
+
+
+@pytest.fixture(scope="module")
+def older(kafka_installed: None) -> Iterator[Broker]:
+    """The same with transaction.version 1, as after an upgrade that is not finalized."""
+    with ApacheKafka(nodes=1, properties=_ALERT) as kafka:
+        kafka.tool("kafka-features", "downgrade", "--feature", "transaction.version=1").check_returncode()
+        yield ApacheBroker(kafka)
+
+
+@pytest.fixture(params=["transaction.version 1", "transaction.version 2"])
+def broker(request: pytest.FixtureRequest) -> Broker:
+    found: Broker = request.getfixturevalue("newest" if request.param.endswith("2") else "older")
+    return found
+
+
+@pytest.fixture
+def transactional_id() -> str:
+    return f"id-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def topic(broker: Broker) -> str:
+    return broker.create_topic(partitions=2)
+
+
+def committed(broker: Broker, topic: str) -> list[bytes | None]:
+    with ottla.Client(broker.bootstrap, isolation_level="read_committed") as reader:
+        return [record.value for record in reader.consume(topic, start="earliest", stop="latest")]
+
+
+def client(broker: Broker, transactional_id: str, **options: object) -> ottla.Client:
+    return ottla.Client(broker.bootstrap, transactional_id=transactional_id, **options)  # type: ignore[arg-type]
+
+
+def status_of(kafka: ottla.Client) -> TransactionStatus:
+    return kafka.transaction_state.status
+
+
+def test_a_block_commits_and_an_exception_aborts(broker: Broker, topic: str, transactional_id: str) -> None:
+    def fail(kafka: ottla.Client) -> None:
+        with kafka.transaction():
+            kafka.produce(topic, b"aborted").result(timeout=30)
+            raise ZeroDivisionError
+
+    with client(broker, transactional_id) as kafka:
+        assert status_of(kafka) is S.UNINITIALIZED
+        with pytest.raises(TransactionStateError):
+            kafka.produce(topic, b"outside")
+        for number in range(3):
+            with kafka.transaction():
+                for partition in range(2):
+                    kafka.produce(topic, b"%d" % number, partition=partition)
+            with pytest.raises(ZeroDivisionError):
+                fail(kafka)
+        assert status_of(kafka) is S.READY
+    eventually(
+        lambda: sorted(committed(broker, topic)) == [b"0", b"0", b"1", b"1", b"2", b"2"],  # type: ignore[type-var]
+        "the last marker",
+    )
+
+
+def test_what_was_not_sent_is_dropped_by_an_abort(broker: Broker, topic: str, transactional_id: str) -> None:
+    with client(broker, transactional_id, linger_ms=60_000, delivery_timeout_ms=120_000) as kafka:
+        transaction = kafka.begin_transaction()
+        dropped = kafka.produce(topic, b"dropped")
+        transaction.abort()
+        with pytest.raises(TransactionAbortedError):
+            dropped.result(timeout=30)
+        with kafka.transaction():
+            kafka.produce(topic, b"kept")
+    assert committed(broker, topic) == [b"kept"]
+
+
+def test_offsets_are_committed_with_the_records(broker: Broker, topic: str, transactional_id: str) -> None:
+    group = f"group-{uuid.uuid4().hex[:12]}"
+    tp = TopicPartition(topic, 0)
+    with client(broker, transactional_id) as kafka:
+        with kafka.transaction() as transaction:
+            kafka.produce(topic, b"1", partition=1)
+            transaction.send_offsets({tp: 7}, GroupMetadata(group))
+        assert kafka.admin.group_offsets(group, tp, require_stable=True)[tp].offset == 7  # type: ignore[union-attr]
+        transaction = kafka.begin_transaction()
+        transaction.send_offsets({tp: 9}, GroupMetadata(group))
+        transaction.abort()
+        assert kafka.admin.group_offsets(group, tp, require_stable=True)[tp].offset == 7  # type: ignore[union-attr]
+
+
+def test_offsets_of_a_consumer_name_its_member_and_a_former_one_is_refused(
+    broker: Broker, topic: str, transactional_id: str
+) -> None:
+    group = f"group-{uuid.uuid4().hex[:12]}"
+    tp = TopicPartition(topic, 0)
+    with client(broker, transactional_id, enable_auto_commit=False) as kafka:
+        with kafka.transaction():
+            kafka.produce(topic, b"1", partition=0)
+        with kafka.consume(topic, group=group, start="earliest") as consumer:
+            (record,) = consumer.poll(1, timeout=60)
+            with kafka.transaction() as transaction:
+                transaction.send_offsets({tp: record.offset + 1}, consumer)
+            former = consumer.group_metadata()
+            assert former.generation > 0
+        transaction = kafka.begin_transaction()
+        with pytest.raises(AbortNeededError):
+            transaction.send_offsets({tp: 5}, former)
+        transaction.abort()
+        assert kafka.admin.group_offsets(group, tp)[tp].offset == record.offset + 1  # type: ignore[union-attr]
+
+
+def test_a_newer_client_fences_the_older_one(broker: Broker, topic: str, transactional_id: str) -> None:
+    with client(broker, transactional_id) as older, client(broker, transactional_id) as newer:
+        transaction = older.begin_transaction()
+        older.produce(topic, b"older").result(timeout=30)
+        with newer.transaction():
+            newer.produce(topic, b"newer")
+        with pytest.raises(ProducerLostError) as caught:
+            transaction.commit()
+        assert not caught.value.may_be_committed
+        assert older.transaction_state.status is S.FATAL_ERROR
+        with pytest.raises(ProducerLostError):
+            older.begin_transaction()
+        with newer.transaction():
+            newer.produce(topic, b"newer")
+    eventually(lambda: committed(broker, topic) == [b"newer"] * 2, "the last marker")
+
+
+def test_a_transaction_that_is_open_too_long_is_not_committed(
+    broker: Broker, topic: str, transactional_id: str
+) -> None:
+    with client(broker, transactional_id, transaction_timeout_ms=500) as kafka:
+        transaction = kafka.begin_transaction()
+        kafka.produce(topic, b"late").result(timeout=30)
+        with ottla.Client(broker.bootstrap) as other:
+            eventually(lambda: _stable_end(other, topic) > 0, "the coordinator to abort it")
+        with pytest.raises(ProducerLostError, match="not committed by it"):
+            transaction.commit()
+    assert committed(broker, topic) == []
+
+
+def _stable_end(client: ottla.Client, topic: str) -> int:
+    """How many offsets of the topic are behind the last stable one: with the marker of each transaction."""
+    ends = client.admin.list_offsets(topic, isolation="read_committed")
+    return sum(each.offset or 0 for each in ends.values())
+
+
+_END = """
+import sys, ottla
+from ottla.client.transactions.prepared import PreparedTransaction
+bootstrap, action, transactional_id, producer_id, epoch = sys.argv[1:]
+prepared = PreparedTransaction(transactional_id, int(producer_id), int(epoch))
+with ottla.Client(bootstrap) as kafka:
+    (kafka.commit_prepared if action == "commit" else kafka.abort_prepared)(prepared)
+"""
+
+
+@pytest.mark.parametrize("action", ["commit", "abort"])
+def test_a_prepared_transaction_is_ended_by_another_process(
+    broker: Broker, topic: str, transactional_id: str, action: str
+) -> None:
+    with client(broker, transactional_id) as kafka:
+        transaction = kafka.begin_transaction()
+        kafka.produce(topic, b"prepared")
+        prepared = transaction.prepare()
+        assert committed(broker, topic) == []
+    assert committed(broker, topic) == []
+    command = [sys.executable, "-c", _END, broker.bootstrap, action, *map(str, prepared)]
+    subprocess.run(command, check=True, timeout=60)
+    expected = [b"prepared"] if action == "commit" else []
+    with ottla.Client(broker.bootstrap) as other:
+        eventually(lambda: _stable_end(other, topic) == 2, "its marker")
+        (other.commit_prepared if action == "commit" else other.abort_prepared)(prepared)
+        with pytest.raises(PreparedTransactionError) as caught:
+            (other.abort_prepared if action == "commit" else other.commit_prepared)(prepared)
+        assert caught.value.is_other_outcome
+    assert committed(broker, topic) == expected
+
+
+def test_a_prepared_transaction_whose_producer_was_replaced_is_refused(
+    broker: Broker, topic: str, transactional_id: str
+) -> None:
+    with client(broker, transactional_id) as kafka:
+        transaction = kafka.begin_transaction()
+        kafka.produce(topic, b"prepared")
+        prepared = transaction.prepare()
+    with client(broker, transactional_id) as newer:
+        newer.init_transactions()
+    with ottla.Client(broker.bootstrap) as other, pytest.raises(PreparedTransactionError) as caught:
+        other.commit_prepared(prepared)
+    assert not caught.value.is_other_outcome
+    assert committed(broker, topic) == []
+
+
+def test_a_delayed_end_changes_nothing_in_the_next_transaction(newest: Broker, transactional_id: str) -> None:
+    topic = newest.create_topic(partitions=2)
+    with client(newest, transactional_id) as kafka:
+        with kafka.transaction():
+            kafka.produce(topic, b"first", partition=0)
+            first = kafka.transaction_state
+        transaction = kafka.begin_transaction()
+        kafka.produce(topic, b"second", partition=0).result(timeout=30)
+        for commit in (True, False):
+            request = EndTxnRequest(
+                transactional_id=transactional_id,
+                producer_id=first.producer_id,
+                producer_epoch=first.epoch,
+                committed=commit,
+            )
+            assert _code(newest, request) == PRODUCER_FENCED
+        assert committed(newest, topic) == [b"first"]
+        transaction.commit()
+    eventually(lambda: committed(newest, topic) == [b"first", b"second"], "the last marker")
+
+
+def _code(broker: Broker, request: Message) -> int:
+    with Connection(broker.bootstrap) as connection:
+        response = connection.ask(request, 5)
+        assert isinstance(response, EndTxnResponse)
+        return response.error_code
+
+
+def test_the_version_may_change_between_two_transactions(older: Broker, transactional_id: str) -> None:
+    """As a client sees it that connects anew: the cluster's features come with a connection."""
+    topic = older.create_topic(partitions=1)
+    seen = []
+    with client(older, transactional_id) as kafka:
+        features = kafka._core._brokers.features
+        for level in (1, 2, 2, 1, 1):
+            # A broker takes the requests of both versions, whatever is finalized.
+            features._levels["transaction.version"] = level
+            with kafka.transaction():
+                kafka.produce(topic, b"%d" % level).result(timeout=30)
+                seen.append(kafka.transaction_state.epoch)
+    assert seen == sorted(seen)
+    eventually(lambda: committed(older, topic) == [b"1", b"2", b"2", b"1", b"1"], "the last marker")
