@@ -1,29 +1,24 @@
-"""Members of one group, of either client, and when which of them was given a record of which partition.
+"""A member of a group, in a process of its own: of either client, polled by a thread in the same way.
 
-Those of confluent-kafka are polled by a thread each, those of ottla run on one loop: each library in the way that
-suits it best where many members are in one process.
+What the harness wants is a command (`Member.handle`): to join, to leave, to say what is being read and what was.
 """
 
 from __future__ import annotations
 
-import asyncio
-import bisect
-import itertools
 import threading
 import time
-import uuid
 from abc import ABC, abstractmethod
-from collections import defaultdict
-from collections.abc import Coroutine
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from confluent_kafka import Consumer
 
 import ottla
+from bench.groups.deliveries import Deliveries
 
 HEARTBEAT_MS = 500
+_SESSION_MS = 10_000
+_POLL_S = 0.1
 _DEADLINE = 60.0
 
 
@@ -44,178 +39,118 @@ MODES = {
 }
 
 
-class Deliveries:
-    """Who was given records of which partition, and when; any thread adds to it."""
+@dataclass(frozen=True)
+class Joining:
+    """What a member joins."""
 
-    def __init__(self) -> None:
-        self.first: dict[int, float] = {}
-        self._times: dict[int, list[float]] = defaultdict(list)
-        self._members: dict[int, list[int]] = defaultdict(list)
-
-    def add(self, member: int, partition: int) -> None:
-        now = time.perf_counter()
-        self.first.setdefault(member, now)
-        self._times[partition].append(now)
-        self._members[partition].append(member)
-
-    def readers(self, since: float = 0.0) -> dict[int, int]:
-        """The member that each partition went to last, of those that went anywhere since then."""
-        return {
-            partition: self._members[partition][len(times) - 1]
-            for partition, times in sorted(self._times.items())
-            if times[-1] >= since
-        }
-
-    def is_steady(self, since: float) -> bool:
-        """Whether each partition went to one member only since then, and had gone there before."""
-        for partition, times in list(self._times.items()):
-            start = bisect.bisect_left(times, since)
-            if start == 0 or len(set(self._members[partition][start - 1 : len(times)])) != 1:
-                return False
-        return True
-
-    def longest_gap(self, partition: int, since: float) -> float:
-        times = [each for each in self._times[partition] if each >= since]
-        return max(later - earlier for earlier, later in itertools.pairwise(times))
+    topic: str
+    group: str
+    mode: str
 
 
-class Library(ABC):
-    """The members of one group that use one client."""
+class Member(ABC):
+    """One consumer at a time."""
 
-    def __init__(self, bootstrap: str, topic: str, mode: Mode) -> None:
-        self.deliveries = Deliveries()
+    def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        self._topic = topic
-        self._mode = mode
-        self._group = f"group-{uuid.uuid4().hex[:8]}"
+        self._deliveries = Deliveries()
+        self._stops = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+
+    def handle(self, do: str, **options: Any) -> object:
+        """Does what the harness wants, and returns what it wants to know."""
+        if self._error is not None:
+            raise RuntimeError("the member has failed") from self._error
+        if do == "join":
+            self.close()
+            self._deliveries, self._stops = Deliveries(), threading.Event()
+            self._thread = threading.Thread(
+                target=self._run, args=(Joining(**options), self._deliveries, self._stops)
+            )
+            self._thread.start()
+        elif do == "leave":
+            self._stops.set()
+        elif do == "end":
+            self.close()
+        elif do == "first":
+            return self._deliveries.first
+        elif do == "runs":
+            return list(self._deliveries.runs.copy().items())
+        elif do == "since":
+            return self._deliveries.since(options["time"])
+        else:
+            raise ValueError(f"a member cannot {do!r}")
+        return None
+
+    def close(self) -> None:
+        """Leaves the group, and waits until it has left."""
+        self._stops.set()
+        if self._thread is not None:
+            self._thread.join(_DEADLINE)
+            if self._thread.is_alive():
+                raise TimeoutError(f"the member did not leave within {_DEADLINE:g} s")
+            self._thread = None
+
+    def _run(self, joining: Joining, deliveries: Deliveries, stops: threading.Event) -> None:
+        try:
+            self._consume(joining, deliveries, stops)
+        except BaseException as error:
+            self._error = error
+            raise
 
     @abstractmethod
-    def __enter__(self) -> Self: ...
-
-    @abstractmethod
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-    @abstractmethod
-    def add(self) -> None:
-        """One more member joins; returns at once."""
-
-    @abstractmethod
-    def leave_one(self) -> int:
-        """A member leaves; which one."""
+    def _consume(self, joining: Joining, deliveries: Deliveries, stops: threading.Event) -> None:
+        """Joins, reads until it is to stop, leaves."""
 
 
-class Confluent(Library):
-    """Each with a thread that polls it."""
-
-    def __enter__(self) -> Self:
-        self._threads: list[tuple[threading.Event, threading.Thread]] = []
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for stops, _ in self._threads:
-            stops.set()
-        for _, thread in self._threads:
-            thread.join(_DEADLINE)
-
-    def add(self) -> None:
-        stops = threading.Event()
-        thread = threading.Thread(target=self._run, args=(len(self._threads), stops))
-        self._threads.append((stops, thread))
-        thread.start()
-
-    def leave_one(self) -> int:
-        number = len(self._threads) // 2
-        self._threads[number][0].set()
-        return number
-
-    def _run(self, number: int, stops: threading.Event) -> None:
+class Confluent(Member):
+    def _consume(self, joining: Joining, deliveries: Deliveries, stops: threading.Event) -> None:
+        mode = MODES[joining.mode]
         config: dict[str, Any] = {
             "bootstrap.servers": self._bootstrap,
             "log_level": 0,
-            "group.id": self._group,
-            "auto.offset.reset": "earliest",
-            "fetch.wait.max.ms": 10,
+            "group.id": joining.group,
+            "auto.offset.reset": "latest",
             "fetch.queue.backoff.ms": 1,
         }
-        if self._mode.protocol == "consumer":
+        if mode.protocol == "consumer":
             config["group.protocol"] = "consumer"
         else:
             config |= {
                 "heartbeat.interval.ms": HEARTBEAT_MS,
-                "session.timeout.ms": 10_000,
-                "partition.assignment.strategy": self._mode.assignor,
+                "session.timeout.ms": _SESSION_MS,
+                "partition.assignment.strategy": mode.assignor,
             }
         consumer = Consumer(config)
-        consumer.subscribe([self._topic])
-        add = self.deliveries.add
-        while not stops.is_set():
-            for message in consumer.consume(100, timeout=0.01):
-                if message.error() is None:
+        try:
+            consumer.subscribe([joining.topic])
+            while not stops.is_set():
+                message = consumer.poll(_POLL_S)
+                if message is not None and message.error() is None:
                     partition = message.partition()
                     assert partition is not None
-                    add(number, partition)
-        consumer.close()
+                    deliveries.add(partition, time.monotonic())
+        finally:
+            consumer.close()
 
 
-class Ottla(Library):
-    """All on one loop."""
-
-    def __enter__(self) -> Self:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="members")
-        self._thread.start()
-        self._members: list[tuple[ottla.AsyncClient, asyncio.Task[None]]] = []
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._call(self._leave_all()).result(_DEADLINE)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def _call(self, work: Coroutine[Any, Any, None]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
-
-    def add(self) -> None:
-        self._call(self._add()).result(_DEADLINE)
-
-    def leave_one(self) -> int:
-        number = len(self._members) // 2
-        self._call(self._leave(number))
-        return number
-
-    async def _add(self) -> None:
-        options: dict[str, Any] = {"fetch_max_wait_ms": 10}
-        if self._mode.protocol == "consumer":
+class Ottla(Member):
+    def _consume(self, joining: Joining, deliveries: Deliveries, stops: threading.Event) -> None:
+        mode = MODES[joining.mode]
+        options: dict[str, Any] = {}
+        if mode.protocol == "consumer":
             options["group_protocol"] = "consumer"
         else:
             options |= {
                 "heartbeat_interval_ms": HEARTBEAT_MS,
-                "session_timeout_ms": 10_000,
-                "partition_assignment_strategy": self._mode.assignor,
+                "session_timeout_ms": _SESSION_MS,
+                "partition_assignment_strategy": mode.assignor,
             }
-        client = ottla.AsyncClient(self._bootstrap, **options)
-        number = len(self._members)
-        self._members.append((client, self._loop.create_task(self._run(number, client))))
-
-    async def _run(self, number: int, client: ottla.AsyncClient) -> None:
-        add = self.deliveries.add
-        async with client.consume(self._topic, group=self._group, start="earliest") as consumer:
-            while True:
-                for record in await consumer.poll(100):
-                    add(number, record.partition)
-
-    async def _leave(self, number: int) -> None:
-        client, task = self._members[number]
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        await client.close()
-
-    async def _leave_all(self) -> None:
-        await asyncio.gather(*(self._leave(number) for number in range(len(self._members))))
+        with (
+            ottla.Client(self._bootstrap, **options) as client,
+            client.consume(joining.topic, group=joining.group, start="latest") as consumer,
+        ):
+            while not stops.is_set():
+                for record in consumer.poll(timeout=_POLL_S):
+                    deliveries.add(record.partition, time.monotonic())
