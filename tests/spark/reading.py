@@ -8,13 +8,12 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from ottla.broker import Cluster
-from ottla.broker.log.validation import only_batch
 from ottla.spark.options.connector import SourceOptions
 from ottla.spark.source.range_reader import read_ranges
 from ottla.spark.source.ranges import OffsetRange
 from ottla.spark.source.schema import SourceColumns, default_schema
 from ottla.wire.batches import ControlType, PlainRecord, encode_batch
-from tests.broker.log.support import append_marker
+from tests.broker.log.support import append_marker, append_to
 
 TOPIC = "orders"
 
@@ -59,7 +58,7 @@ def transaction(kafka: Cluster, outcome: ControlType, *values: bytes, producer: 
         batch = encode_batch(
             records, transactional=True, producer_id=producer, producer_epoch=0, base_sequence=0
         )
-        partition.append(only_batch(bytearray(batch)), acks=1, now_ms=1_700_000_000_000)
+        append_to(partition, batch)
         append_marker(partition.log, outcome, producer)
         partition.commit(0)
 
@@ -71,7 +70,7 @@ def append(kafka: Cluster, batch: bytes) -> None:
 
     def append_one() -> None:
         partition = _partition(kafka)
-        partition.append(only_batch(bytearray(batch)), acks=1, now_ms=1_700_000_000_000)
+        append_to(partition, batch)
         partition.commit(0)
 
     kafka.call(append_one)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import struct
 
 from ottla._native import crc32c
+from ottla._native.record_batch import Batch
 from ottla.broker.log.fs import MemoryFileSystem
+from ottla.broker.log.guards import Guard
 from ottla.broker.log.log import Appended, Log, LogConfig, Origin, Slice
 from ottla.broker.log.validation import only_batch
+from ottla.broker.replication.partition import Partition
 from ottla.wire.batches import BatchHeader, ControlType, batch_headers, encode_batch, end_transaction_marker
 from ottla.wire.records import decode_fetch
 
@@ -67,8 +70,27 @@ def open_log(fs: MemoryFileSystem | None = None, config: LogConfig | None = None
     return Log.open(volume, DIRECTORY, LogConfig() if config is None else config, now_ms)
 
 
-def append(log: Log, data: bytearray, epoch: int = 0, now_ms: int = NOW) -> Appended:
-    return log.append_as_leader(only_batch(data), epoch, now_ms)
+def append(log: Log, data: bytes | bytearray, epoch: int = 0, now_ms: int = NOW) -> Appended:
+    """Appends a producer's batch; for transactional data the coordinator is asked, and says yes."""
+    batch = only_batch(data)
+    return log.append_as_leader(batch, epoch, now_ms, guard=guard_of(log, batch, now_ms))
+
+
+def guard_of(log: Log, batch: Batch, now_ms: int = NOW) -> Guard | None:
+    """What a leader asks the coordinator for, if the batch begins a transaction."""
+    if not batch.is_transactional or batch.is_control or not batch.has_producer_id:
+        return None
+    if log.producers.duplicate_of(batch) is not None:
+        return None
+    return log.producers.guard(
+        batch.producer_id, batch.producer_epoch, batch.base_sequence, now_ms, adds_partitions=False
+    )
+
+
+def append_to(partition: Partition, data: bytes) -> Appended:
+    """The same through the replica that leads."""
+    batch = only_batch(bytearray(data))
+    return partition.append(batch, acks=1, now_ms=NOW, guard=guard_of(partition.log, batch))
 
 
 def append_marker(

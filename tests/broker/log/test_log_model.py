@@ -189,6 +189,7 @@ def test_a_crash_at_any_byte_of_the_last_append_leaves_a_prefix() -> None:
         assert values(again) == (after if whole else before)
         assert again.log_end_offset == (end + 2 if whole else end)
         assert again.aborted(0, end) == [(7, 60)]
+        again.replicated_to(again.log_end_offset)
         assert again.first_unstable_offset == 63
         following = append(again, make_batch(1, producer=(9, 0, 3 if whole else 1)))
         assert following.base_offset == again.log_end_offset - 1
@@ -227,6 +228,7 @@ def test_whatever_is_lost_besides_the_batches_is_built_anew(lost: list[str], dat
     again = open_log(fs, SMALL)
     assert values(again) == everything
     assert again.aborted(0, again.log_end_offset) == [(7, 60)]
+    again.replicated_to(again.log_end_offset)
     assert again.first_unstable_offset == 63
     found = again.offset_for_timestamp(NOW)
     assert found == (NOW, 0, 0)

@@ -23,6 +23,7 @@ from tests.broker.log.support import (
     NOW,
     append,
     append_marker,
+    guard_of,
     make_batch,
     make_marker,
     open_log,
@@ -159,8 +160,8 @@ def test_a_plain_batch_does_not_go_into_a_transaction() -> None:
 def test_a_coordinator_writes_data_without_sequences() -> None:
     log = open_log()
     for _ in range(2):
-        data = make_batch(producer=(1, 0, -1), transactional=True)
-        log.append_as_leader(only_batch(data), 0, NOW, origin=Origin.COORDINATOR)
+        batch = only_batch(make_batch(producer=(1, 0, -1), transactional=True))
+        log.append_as_leader(batch, 0, NOW, origin=Origin.COORDINATOR, guard=guard_of(log, batch))
     assert log.log_end_offset == 2
     with pytest.raises(InvalidProducerEpochError):
         log.append_as_leader(only_batch(make_batch(producer=(1, -1, -1))), 0, NOW, origin=Origin.COORDINATOR)
@@ -226,7 +227,7 @@ def test_the_largest_epoch_has_no_next_one() -> None:
     send(log, 1, 2**15 - 1, 0, transactional=True)
     marker = make_marker(ControlType.COMMIT, 1, epoch=2**15 - 1)
     log.append_as_leader(only_batch(marker), 0, NOW, origin=Origin.COORDINATOR, transaction_version=2)
-    assert log.first_unstable_offset is None
+    assert log.producers.active()[0].transaction_first_offset is None
 
 
 def test_who_has_not_written_for_long_is_forgotten() -> None:

@@ -101,6 +101,7 @@ def test_open_transactions_come_back() -> None:
     again = open_log(fs, SMALL)
     assert (again.first_unstable_offset, again.aborted(0, 13)) == (1, [(8, 0)])
     append_marker(again, ControlType.COMMIT, 7)
+    again.replicated_to(again.log_end_offset)
     assert (again.first_unstable_offset, again.aborted(0, 14)) == (None, [(8, 0)])
 
 

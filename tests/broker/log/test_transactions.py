@@ -36,7 +36,23 @@ def test_the_oldest_open_transaction_holds_back_what_is_stable() -> None:
     opened.begin(2, 8)
     assert opened.first_undecided_offset == 5
     opened.complete(Completed(1, 5, 9))
+    assert opened.first_undecided_offset == 5, "its marker may not be on all replicas"
+    opened.replicated_to(9)
+    assert opened.first_undecided_offset == 5
+    opened.replicated_to(10)
     assert opened.first_undecided_offset == 8
+
+
+def test_the_first_of_several_whose_markers_are_not_replicated_counts() -> None:
+    opened = OpenTransactions()
+    for producer_id in (1, 2, 3):
+        opened.begin(producer_id, producer_id)
+    opened.complete(Completed(2, 2, 10))
+    opened.complete(Completed(1, 1, 11))
+    opened.replicated_to(11)
+    assert opened.first_undecided_offset == 1
+    opened.replicated_to(12)
+    assert opened.first_undecided_offset == 3
 
 
 def test_nothing_is_kept_of_transactions_that_are_complete() -> None:
@@ -45,6 +61,7 @@ def test_nothing_is_kept_of_transactions_that_are_complete() -> None:
     for offset in range(100):
         opened.begin(1, offset)
         opened.complete(Completed(1, offset, offset))
+    opened.replicated_to(100)
     assert opened.first_undecided_offset is None
     assert sizes(opened) == empty
 
@@ -128,9 +145,12 @@ def test_committed_transactions_are_not_reported_and_aborted_ones_are() -> None:
     unstable = [log.first_unstable_offset]
     append_marker(log, ControlType.COMMIT, 1)  # 3
     unstable.append(log.first_unstable_offset)
-    append_marker(log, ControlType.ABORT, 2)  # 4
+    log.replicated_to(4)
     unstable.append(log.first_unstable_offset)
-    assert unstable == [0, 1, None]
+    append_marker(log, ControlType.ABORT, 2)  # 4
+    log.replicated_to(5)
+    unstable.append(log.first_unstable_offset)
+    assert unstable == [0, 0, 1, None]
     assert log.aborted(0, 5) == [(2, 1)]
     assert log.aborted(0, 1) == []
     assert log.aborted(4, 5) == [(2, 1)]

@@ -21,7 +21,7 @@ from ottla.errors import (
 )
 from ottla.wire import Uuid
 from ottla.wire.batches import ControlType
-from tests.broker.log.support import NOW, append_marker, joined, make_batch, open_log
+from tests.broker.log.support import NOW, append_marker, guard_of, joined, make_batch, open_log
 from tests.broker.log.support import append as append_to_log
 
 ORDERS = Uuid(b"orders".ljust(16))
@@ -124,13 +124,15 @@ def test_readers_see_what_is_between_the_start_of_the_log_and_its_high_watermark
 def test_readers_of_committed_records_stop_at_an_open_transaction() -> None:
     partition = replica()
     append(partition)
-    partition.append(only_batch(make_batch(2, producer=(7, 0, 0), transactional=True)), 1, NOW)
+    batch = only_batch(make_batch(2, producer=(7, 0, 0), transactional=True))
+    partition.append(batch, 1, NOW, guard=guard_of(partition.log, batch))
     append(partition)
     replicate(partition)
     assert (partition.last_stable_offset, partition.high_watermark) == (1, 4)
     assert partition.fetch(0, 1000, committed=True, at_least_one=True).next_offset == 1
     assert partition.fetch(0, 1000, committed=False, at_least_one=True).next_offset == 4
     append_marker(partition.log, ControlType.COMMIT, 7)
+    assert partition.last_stable_offset == 1, "the marker is not on all replicas"
     replicate(partition)
     assert partition.last_stable_offset == partition.high_watermark == 5
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.log.validation import only_batch
 from ottla.broker.server import faults
 from ottla.client.consume.consumer import AsyncConsumer
 from ottla.client.consume.cursor import State
@@ -28,7 +27,7 @@ from ottla.wire.messages import (
     DeleteRecordsRequest,
     DeleteRecordsResponse,
 )
-from tests.broker.log.support import append_marker
+from tests.broker.log.support import append_marker, append_to
 from tests.broker.worlds import Client
 from tests.client.consume.consuming import consuming, numbered, plain_client, read, until, values
 from tests.client.worlds import Body, World, in_simulation
@@ -310,7 +309,7 @@ def test_parts_that_are_opened_again_and_again_show_what_was_committed_only(run:
                 batch = encode_batch(
                     records, transactional=True, producer_id=7, producer_epoch=0, base_sequence=3 * number
                 )
-                partition.append(only_batch(bytearray(batch)), acks=1, now_ms=1_700_000_000_000)
+                append_to(partition, batch)
                 append_marker(partition.log, ControlType.ABORT if aborted else ControlType.COMMIT, 7)
                 partition.commit(0)
             options: dict[str, Any] = {"isolation_level": "read_committed", "stop": "latest"}

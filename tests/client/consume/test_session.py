@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.log.validation import only_batch
 from ottla.broker.server import faults
 from ottla.client.consume.cursor import State
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import ApiTimeoutError, UnsupportedApiError
 from ottla.wire.batches import ControlType, PlainRecord, encode_batch
-from tests.broker.log.support import append_marker
+from tests.broker.log.support import append_marker, append_to
 from tests.client.consume.consuming import consuming, numbered, read, values
 from tests.client.worlds import Body, World, in_simulation
 
@@ -127,7 +126,7 @@ def transactions(cluster: Any) -> None:
         batch = encode_batch(
             records, transactional=True, producer_id=producer, producer_epoch=0, base_sequence=0
         )
-        partition.append(only_batch(bytearray(batch)), acks=1, now_ms=1_700_000_000_000)
+        append_to(partition, batch)
         if outcome is not None:
             append_marker(partition.log, outcome, producer)
         partition.commit(0)

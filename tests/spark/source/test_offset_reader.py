@@ -10,12 +10,12 @@ import pytest
 import ottla
 from ottla import TopicPartition
 from ottla.broker import Cluster, TopicSpec, delay, drop, error
-from ottla.broker.log.validation import only_batch
 from ottla.errors import ApiTimeoutError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 from ottla.spark.options.connector import SourceOptions
 from ottla.spark.options.parsing import OptionError
 from ottla.spark.source.offset_reader import OffsetReader
 from ottla.wire.batches import PlainRecord, encode_batch
+from tests.broker.log.support import append_to
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 FUTURE = 10**14
@@ -153,7 +153,7 @@ def _open_transaction(kafka: Cluster) -> None:
 
     def append() -> None:
         partition = kafka._cluster.partition("t")
-        partition.append(only_batch(bytearray(batch)), acks=1, now_ms=1_700_000_000_000)
+        append_to(partition, batch)
         partition.commit(0)
 
     kafka.call(append)

@@ -21,6 +21,7 @@ from ottla.broker.cluster.interconnect import Interconnect
 from ottla.broker.configs.node import NodeConfigs
 from ottla.broker.coordinator.groups.manager import GroupShard
 from ottla.broker.coordinator.internal_topics import OFFSETS_TOPIC
+from ottla.broker.coordinator.partition_adds import VERIFIED_SINCE, PartitionAdds
 from ottla.broker.coordinator.producer_ids import ProducerIdBlock
 from ottla.broker.coordinator.runtime import CoordinatorRuntime
 from ottla.broker.handlers import BROKER_APIS
@@ -36,9 +37,11 @@ from ottla.broker.server.dispatch import Dispatcher
 from ottla.broker.server.faults import Faults
 from ottla.broker.server.fetch_sessions import FetchSessions
 from ottla.broker.server.peers import PeerRequests
+from ottla.broker.server.registry import Handler
 from ottla.broker.server.server import Limits, Server
 from ottla.broker.server.telemetry import ClusterTelemetry
 from ottla.runtime import Runtime, Timer
+from ottla.wire.messages import AddPartitionsToTxnRequest
 
 _log = logging.getLogger("ottla.broker.cluster.node")
 
@@ -97,6 +100,7 @@ class Node:
         )
         self._fs = fs
         self._interconnect = interconnect
+        links = interconnect.links_of(self.id, runtime.clock)
         self.replicas = ReplicaManager(
             self.id,
             self.image,
@@ -104,7 +108,7 @@ class Node:
             fs,
             runtime.clock,
             controller=self.link,
-            link=interconnect.links_of(self.id, runtime.clock),
+            link=links,
             fail=self.fail,
         )
         self.groups = CoordinatorRuntime(
@@ -127,6 +131,9 @@ class Node:
             configs=self.configs,
             replicas=self.replicas,
             groups=self.groups,
+            partition_adds=PartitionAdds(
+                self.image, self.configs, self.replicas, links, runtime.clock, can_ask=_can_verify(apis)
+            ),
             controller=self.link,
             producer_ids=ProducerIdBlock(self.link),
             fetch_sessions=FetchSessions(
@@ -292,3 +299,9 @@ class Node:
         except OSError as error:
             # The next one may succeed; until then a restart begins with older watermarks, which costs nothing.
             _log.warning("node %s cannot write its high watermarks: %s", self.id, error)
+
+
+def _can_verify(apis: Mapping[int, Handler]) -> bool:
+    """Whether the coordinators of this release answer to leaders."""
+    handler = apis.get(AddPartitionsToTxnRequest.API_KEY)
+    return handler is not None and VERIFIED_SINCE in handler.versions

@@ -71,6 +71,9 @@ def log_config(topic: TopicConfigs) -> LogConfig:
         compact="compact" in policies,
         delete="delete" in policies,
         producer_id_expiration_ms=topic.broker.value("producer.id.expiration.ms"),
+        transaction_partition_verification_enable=topic.broker.value(
+            "transaction.partition.verification.enable"
+        ),
         **settings,
     )
 

@@ -8,7 +8,8 @@ gets NOT_COORDINATOR.
 An operation is a function of the shard. It decides, and says what is to be written (`Result`): the records of one
 operation are one batch, appended before they are replayed, so that a log that refuses them leaves the shard as it
 was. Its response leaves when the batch is on every replica in sync; that of an operation without records when all
-that was appended before is: it was computed from that. Kafka's group coordinator, the transaction coordinator and
+that was appended before is: it was computed from that. The records of a transaction count when its marker, which the
+transaction coordinator has written here, says so. Kafka's group coordinator, the transaction coordinator and
 the share coordinator are three kinds of shards on one such runtime.
 
 Invariant: everything runs on the loop of the node, and no operation begins before the one before it is appended and
@@ -23,7 +24,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from ottla._native.record_batch import whole_batch
 from ottla.broker.coordinator.internal_topics import coordinator_partition
@@ -36,6 +37,8 @@ from ottla.broker.coordinator.shard import (
     ShardContext,
     ShardTimers,
 )
+from ottla.broker.log.batch import NO_EPOCH, NO_PRODUCER_ID
+from ottla.broker.log.producers import Origin
 from ottla.broker.log.transactions import read_marker
 from ottla.broker.replication.partition import ACKS_ALL
 from ottla.errors import (
@@ -58,7 +61,9 @@ from ottla.wire.compression import Compression
 from ottla.wire.records import decode_fetch
 
 if TYPE_CHECKING:
+    from ottla._native.record_batch import Batch
     from ottla.broker.configs.node import NodeConfigs
+    from ottla.broker.log.guards import Guard
     from ottla.broker.metadata.image import Delta, MetadataImage
     from ottla.broker.replication.partition import Partition
     from ottla.broker.replication.replica_manager import ReplicaManager
@@ -88,12 +93,20 @@ class _State(Enum):
     CLOSED = auto()
 
 
+class TransactionWriter(NamedTuple):
+    """The producer in whose transaction an operation writes; `guard` is what its coordinator was asked with."""
+
+    producer_id: int
+    epoch: int
+    guard: Guard | None
+
+
 @dataclass(slots=True, eq=False)
 class _Waiting:
     """An operation that is appended, and whose response waits for the high watermark."""
 
     end_offset: int
-    complete: Callable[[BrokerError | None], None]
+    complete: Callable[[BrokerError | None], object]
     timer: Timer | None = None
     is_over: bool = False
 
@@ -201,14 +214,20 @@ class _LedPartition(Generic[_S]):
             _log.exception("%s-%s: an operation has failed", *self.partition.key)
 
     def write(
-        self, operation: Callable[[_S], Result[_R]], done: Callable[[_R | None, BrokerError | None], object]
+        self,
+        operation: Callable[[_S], Result[_R]],
+        done: Callable[[_R | None, BrokerError | None], object],
+        writer: TransactionWriter | None = None,
     ) -> None:
-        """Runs an operation; `done` gets its response when it may leave, or the error."""
+        """Runs an operation; `done` gets its response when it may leave, or the error.
+
+        With a `writer`, its records are part of a transaction.
+        """
         self.check()
         result = operation(self.shard)
         try:
             if result.records:
-                self._append(result)
+                self._append(result, writer)
         except BrokerError as error:
             translated = translate(error)
             if result.on_commit is not None:
@@ -227,30 +246,76 @@ class _LedPartition(Generic[_S]):
             return
         self._wait(complete)
 
-    def _append(self, result: Result[Any]) -> None:
+    def end_transaction(
+        self,
+        producer_id: int,
+        marker: Batch,
+        done: Callable[[None, BrokerError | None], object],
+        *,
+        is_commit: bool,
+        transaction_version: int,
+    ) -> None:
+        """Appends the marker of a producer, and ends its transaction; `done` hears when it is on all replicas."""
+        self.check()
+        self._is_writing = True
+        try:
+            appended = self._runtime.replicas.append(
+                self.partition,
+                marker,
+                ACKS_ALL,
+                self._runtime.now_ms(),
+                origin=Origin.COORDINATOR,
+                transaction_version=transaction_version,
+            )
+        except BrokerError as error:
+            raise translate(error) from error
+        finally:
+            self._is_writing = False
+        self._written = appended.last_offset + 1
+        self.shard.end_transaction(producer_id, is_commit, appended.base_offset)
+        self.progressed()
+        self._wait(lambda error: done(None, error))
+
+    def _append(self, result: Result[Any], writer: TransactionWriter | None) -> None:
         records = result.records
         size = len(records) if result.atomic else _RECORDS_OF_A_BATCH
         self._is_writing = True
         try:
             for first in range(0, len(records), size):
-                self._append_batch(records[first : first + size], replay=result.replay)
+                self._append_batch(records[first : first + size], writer, replay=result.replay)
         finally:
             self._is_writing = False
         self.progressed()
 
-    def _append_batch(self, records: Sequence[CoordinatorRecord], *, replay: bool) -> None:
+    def _append_batch(
+        self, records: Sequence[CoordinatorRecord], writer: TransactionWriter | None, *, replay: bool
+    ) -> None:
         runtime = self._runtime
         now_ms = runtime.now_ms()
         data = encode_batch(
             [(n, now_ms, record.key, record.value, []) for n, record in enumerate(records)],
             codec=runtime.compression(),
+            transactional=writer is not None,
+            producer_id=NO_PRODUCER_ID if writer is None else writer.producer_id,
+            producer_epoch=NO_EPOCH if writer is None else writer.epoch,
         )
         batch = whole_batch(bytearray(data))
         assert batch is not None
-        appended = runtime.replicas.append(self.partition, batch, ACKS_ALL, now_ms)
+        appended = runtime.replicas.append(
+            self.partition,
+            batch,
+            ACKS_ALL,
+            now_ms,
+            origin=Origin.CLIENT if writer is None else Origin.COORDINATOR,
+            guard=None if writer is None else writer.guard,
+        )
         if replay:
             for n, record in enumerate(records):
-                self.shard.replay(record.key, record.value, appended.base_offset + n)
+                offset = appended.base_offset + n
+                if writer is None:
+                    self.shard.replay(record.key, record.value, offset)
+                else:
+                    self.shard.replay_transactional(writer.producer_id, record.key, record.value, offset)
         self._written = appended.last_offset + 1
 
     def _park(self, parked: Parked[_R], done: Callable[[_R | None, BrokerError | None], object]) -> None:
@@ -261,7 +326,7 @@ class _LedPartition(Generic[_S]):
         self._parked[parked] = None
         parked.then(completed)
 
-    def _wait(self, complete: Callable[[BrokerError | None], None]) -> None:
+    def _wait(self, complete: Callable[[BrokerError | None], object]) -> None:
         if not self._waiting and self.partition.has_committed(self._written):
             complete(None)
             return
@@ -354,26 +419,29 @@ class CoordinatorRuntime(Generic[_S]):
         led.check()
         return led
 
-    def write(self, key: str, operation: Callable[[_S], Result[_R]]) -> asyncio.Future[_R]:
-        """Runs an operation on the shard of a key; its response, when it may leave.
+    def write(
+        self, key: str, operation: Callable[[_S], Result[_R]], writer: TransactionWriter | None = None
+    ) -> asyncio.Future[_R]:
+        """Runs an operation on the shard of a key, in a transaction or not; its response, when it may leave.
 
         It has run when this returns, so operations take effect in the order of their calls.
         """
-        responded: asyncio.Future[_R] = asyncio.get_running_loop().create_future()
+        return _responded(lambda done: self._of(key).write(operation, done, writer))
 
-        def done(response: _R | None, error: BrokerError | None) -> None:
-            if responded.done():
-                return  # its connection is lost, and what it did stays done
-            if error is not None:
-                responded.set_exception(error)
-            else:
-                responded.set_result(response)  # type: ignore[arg-type]
+    def end_transaction(
+        self, index: int, producer_id: int, marker: Batch, *, is_commit: bool, transaction_version: int
+    ) -> asyncio.Future[None]:
+        """Ends what a producer has pending in a partition; its result, when the marker is on all replicas in sync."""
 
-        try:
-            self._of(key).write(operation, done)
-        except BrokerError as error:
-            responded.set_exception(error)
-        return responded
+        def end(done: Callable[[None, BrokerError | None], object]) -> None:
+            led = self._led.get(index)
+            if led is None:
+                raise NotCoordinatorError
+            led.end_transaction(
+                producer_id, marker, done, is_commit=is_commit, transaction_version=transaction_version
+            )
+
+        return _responded(end)
 
     def read(self, key: str, operation: Callable[[_S], _R]) -> _R:
         """Looks at the shard of a key."""
@@ -455,6 +523,27 @@ class CoordinatorRuntime(Generic[_S]):
         for index in list(self._led):
             self._resign(index)
         await asyncio.gather(*loads, return_exceptions=True)
+
+
+def _responded(
+    begin: Callable[[Callable[[_R | None, BrokerError | None], object]], None],
+) -> asyncio.Future[_R]:
+    """What `begin` hands to the function that it gets."""
+    responded: asyncio.Future[_R] = asyncio.get_running_loop().create_future()
+
+    def done(response: _R | None, error: BrokerError | None) -> None:
+        if responded.done():
+            return  # its connection is lost, and what it did stays done
+        if error is not None:
+            responded.set_exception(error)
+        else:
+            responded.set_result(response)  # type: ignore[arg-type]
+
+    try:
+        begin(done)
+    except BrokerError as error:
+        responded.set_exception(error)
+    return responded
 
 
 def translate(error: BrokerError) -> BrokerError:

@@ -26,6 +26,8 @@ from ottla.broker.handlers import (  # noqa: F401
     api_21_delete_records,
     api_22_init_producer_id,
     api_23_offset_for_leader_epoch,
+    api_27_write_txn_markers,
+    api_28_txn_offset_commit,
     api_32_describe_configs,
     api_33_alter_configs,
     api_34_alter_replica_log_dirs,

@@ -4,8 +4,9 @@ Consumers read from the leader, and since version 11 from any replica (KIP-392);
 sends those with a rack to a replica in it. Sessions (KIP-227) are in fetch_sessions.py. The first partition that has
 anything gives at least one batch, however large; after that `max_bytes` and `partition_max_bytes` are kept, and
 filled with the beginning of a further batch. A response has records of one segment. It comes at once with
-`min_bytes`, an error, a hint or a divergence, else after `max_wait_ms` at the latest. Topic ids since version 13,
-leader hints since 16 (KIP-951), diverging epochs since 12 (KIP-595).
+`min_bytes`, an error, a hint or a divergence, else after `max_wait_ms` at the latest. A reader of committed data gets
+what lies below the last stable offset, which is all that counts for it, and the aborted transactions in it. Topic ids
+since version 13, leader hints since 16 (KIP-951), diverging epochs since 12 (KIP-595).
 
 A fetch of a follower says how far its replica has come, and reads to the end of the log, in memory that the
 follower's log may keep; the high watermark in its response is the one from before that.
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla._native.memory import Memory
 from ottla.broker.log.log import Slice
-from ottla.broker.replication.partition import NO_EPOCH, Partition
+from ottla.broker.replication.partition import NO_EPOCH, Partition, PartitionKey
 from ottla.broker.replication.routing import RACK_AWARE, LeaderHints, preferred_replica
 from ottla.broker.server.fetch_sessions import TOPIC_IDS_SINCE, FetchContext, SessionPartition
 from ottla.broker.server.registry import handles
@@ -95,6 +96,8 @@ def fetch(
         timeout=request.max_wait_ms / 1000,
         complete=reading.complete,
         is_follower=reading.is_follower,
+        seen=reading.seen,
+        stable_size=reading.stable_size if reading.is_committed else None,
     )
 
 
@@ -106,7 +109,7 @@ class _Reading:
         self._request = request
         self._call = call
         self._context = context
-        self._committed = request.isolation_level == _READ_COMMITTED
+        self.is_committed = request.isolation_level == _READ_COMMITTED
         self._replica, self._broker_epoch = _replica_of(request, call.version)
         self._times = context.times(node.runtime.clock.monotonic())
         self._has_reported = False
@@ -116,6 +119,9 @@ class _Reading:
         self._at_once = False
         self._results: FetchResults = []
         self.partitions: list[Partition] = []
+        self.seen: dict[PartitionKey, int] = {}
+        """The bytes that a reader of committed data has found, by partition."""
+        self._offsets: dict[PartitionKey, tuple[Partition, int, int]] = {}
 
     @property
     def is_follower(self) -> bool:
@@ -175,6 +181,14 @@ class _Reading:
             self._hints.add(result, requested.topic, requested.partition, error)
         return result
 
+    def stable_size(self, key: PartitionKey) -> int:
+        """The bytes that a reader of committed data might read of a partition by now."""
+        partition, offset, limit = self._offsets[key]
+        try:
+            return partition.fetch(offset, limit, committed=True, at_least_one=True).size
+        except BrokerError:
+            return self._limit  # which the response will tell: the wait is over
+
     def complete(self) -> FetchResponse:
         """After a wait: with what there is by then."""
         self.read()
@@ -198,7 +212,7 @@ class _Reading:
             high_watermark=partition.high_watermark,
             last_stable_offset=partition.last_stable_offset,
             log_start_offset=partition.log.log_start_offset,
-            aborted_transactions=[] if self._committed else None,
+            aborted_transactions=[] if self.is_committed else None,
             records=b"",
         )
         if (diverged := self._diverging(partition, request)) is not None:
@@ -222,15 +236,18 @@ class _Reading:
         found = partition.fetch(
             request.fetch_offset,
             limit,
-            committed=self._committed,
+            committed=self.is_committed,
             at_least_one=self._size == 0,
         )
         self._size += found.size
+        if self.is_committed:
+            self.seen[partition.key] = found.size
+            self._offsets[partition.key] = (partition, request.fetch_offset, request.partition_max_bytes)
         result.records = found.parts[0] if len(found.parts) == 1 else _whole(found)
-        if self._committed and found.is_cut and not found.size and limit:
+        if self.is_committed and found.is_cut and not found.size and limit:
             # Kafka throws away what it has read of a batch that does not fit, and with it the transactions.
             result.aborted_transactions = None
-        elif self._committed:
+        elif self.is_committed:
             result.aborted_transactions = [
                 FetchResponse.AbortedTransaction(producer_id=producer_id, first_offset=first)
                 for producer_id, first in partition.log.aborted(request.fetch_offset, found.next_offset)

@@ -15,6 +15,7 @@ from ottla.wire.messages import FetchRequest
 if TYPE_CHECKING:
     from ottla.broker.configs.node import NodeConfigs
     from ottla.broker.coordinator.groups.manager import GroupShard
+    from ottla.broker.coordinator.partition_adds import PartitionAdds
     from ottla.broker.coordinator.producer_ids import ProducerIdBlock
     from ottla.broker.coordinator.runtime import CoordinatorRuntime
     from ottla.broker.metadata.controller_channel import ControllerChannel
@@ -43,6 +44,8 @@ class NodeContext:
     replicas: ReplicaManager
     groups: CoordinatorRuntime[GroupShard]
     """The groups that this node coordinates."""
+    partition_adds: PartitionAdds
+    """The way to the coordinators of transactions, for data that begins one."""
     controller: ControllerChannel
     producer_ids: ProducerIdBlock
     fetch_sessions: FetchSessions

@@ -35,6 +35,7 @@ class LogConfig:
     segment_ms: int = 604800000
 
     producer_id_expiration_ms: int = 86400000
+    transaction_partition_verification_enable: bool = True
 
     @property
     def uses_append_time(self) -> bool:

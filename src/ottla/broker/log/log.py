@@ -23,6 +23,7 @@ from ottla.broker.log.checkpoints import read_log_start_offset, write_log_start_
 from ottla.broker.log.config import LogConfig
 from ottla.broker.log.epochs import EpochEntry, LeaderEpochs
 from ottla.broker.log.fs import FileSystem
+from ottla.broker.log.guards import Guard
 from ottla.broker.log.producers import Origin, ProducerStates
 from ottla.broker.log.rewrite import assign_offsets, for_topic
 from ottla.broker.log.segment import Segment, TimestampedOffset
@@ -94,10 +95,15 @@ class Log:
         self.directory = directory
         self.partition = directory.rpartition("/")[2]
         self.epochs = LeaderEpochs(fs, directory)
-        self.producers = ProducerStates(self.partition, config.producer_id_expiration_ms)
+        self.producers = ProducerStates(
+            self.partition,
+            config.producer_id_expiration_ms,
+            guarded=config.transaction_partition_verification_enable,
+        )
         self._fs = fs
         self._snapshots = Snapshots(fs, directory)
         self._failure: Exception | None = None
+        self._replicated_to = 0
         self.log_start_offset = read_log_start_offset(fs, directory)
         self._segments = recovery.open_segments(fs, directory, config, self.log_start_offset, now_ms)
 
@@ -111,6 +117,7 @@ class Log:
 
     def _recover(self) -> None:
         recovery.recover(self._segments, self.producers, self.epochs, self._snapshots)
+        self.producers.transactions.replicated_to(self._replicated_to)
         self.log_start_offset = max(self.log_start_offset, self._segments[0].base_offset)
         if self.log_start_offset > self.log_end_offset:
             # Offsets must not be given twice, so a log that lost what it had deleted goes on behind it.
@@ -140,12 +147,14 @@ class Log:
         now_ms: int,
         *,
         origin: Origin = Origin.CLIENT,
+        guard: Guard | None = None,
         transaction_version: int = 0,
     ) -> Appended:
         """Checks a batch, gives it its offsets and appends it. The log keeps its memory: do not use it again.
 
-        `transaction_version` is that of the transaction which a marker ends. Raises the BrokerError for the response
-        to the producer.
+        `guard` is what the leader has asked the coordinator with, for data that begins a transaction;
+        `transaction_version` that of the transaction which a marker ends. Raises the BrokerError for the response to
+        the producer.
         """
         if self._failure is not None:
             raise self._storage_error(self._failure)
@@ -181,7 +190,7 @@ class Log:
             if batch.is_control:
                 marker = self._checked_marker(batch, data, transaction_version)
             else:
-                self.producers.check(batch, base_offset, origin)
+                self.producers.check(batch, base_offset, origin, guard)
         if segment is not active:
             position = 0
         try:
@@ -388,6 +397,11 @@ class Log:
         concerned = self._segments[self._number_of(start) :]
         return aborted_between((segment.aborted for segment in concerned), start, end)
 
+    def replicated_to(self, offset: int) -> None:
+        """Everything below `offset` is on all replicas in sync."""
+        self._replicated_to = offset
+        self.producers.transactions.replicated_to(offset)
+
     @property
     def first_unstable_offset(self) -> int | None:
         """Where the oldest transaction without an outcome begins."""
@@ -476,6 +490,7 @@ class Log:
                     self._snapshots.remove(known)
             self.epochs.truncate_from_end(offset)
             self.log_start_offset = min(self.log_start_offset, offset)
+            self._replicated_to = min(self._replicated_to, offset)
             self._recover()
             self._segments[-1].next_offset = offset
 
@@ -489,6 +504,7 @@ class Log:
                 self._snapshots.remove(known)
             self.epochs.clear()
             self.producers.reset([])
+            self._replicated_to = start_offset
             self._segments = [Segment(self._fs, self.directory, start_offset, self.config, now_ms)]
             self.log_start_offset = start_offset
             write_log_start_offset(self._fs, self.directory, start_offset)
@@ -498,6 +514,7 @@ class Log:
         self.config = config
         self._rules = append_rules(config)
         self.producers.expiration_ms = config.producer_id_expiration_ms
+        self.producers.guarded = config.transaction_partition_verification_enable
         for segment in self._segments:
             segment.config = config
 

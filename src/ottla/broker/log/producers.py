@@ -2,7 +2,8 @@
 
 A batch of an idempotent producer is appended exactly once and in order. Its last five batches are remembered, so
 that one which was sent again gets its old offset instead; a gap or an older epoch is refused. These are
-the rules of Kafka's ProducerStateManager and ProducerAppendInfo.
+the rules of Kafka's ProducerStateManager and ProducerAppendInfo. A transaction begins with a batch for which the
+leader has asked the coordinator (guards.py), and ends with a marker.
 
 A state machine: `check` refuses or not, `record` takes what was appended. Files are in snapshots.py.
 """
@@ -15,6 +16,7 @@ from typing import Final, NamedTuple
 
 from ottla._native.record_batch import Batch
 from ottla.broker.log.batch import NO_EPOCH, NO_SEQUENCE, NO_TIMESTAMP
+from ottla.broker.log.guards import Guard, Guards
 from ottla.broker.log.transactions import (
     AbortedIndex,
     AbortedTransaction,
@@ -84,6 +86,9 @@ class ProducerStateEntry:
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
+    def is_in_transaction(self, epoch: int) -> bool:
+        return self.transaction_first_offset is not None and self.epoch == epoch
+
     def begin_epoch(self, epoch: int) -> None:
         """Sequences begin anew with an epoch."""
         self.batches.clear()
@@ -93,10 +98,13 @@ class ProducerStateEntry:
 class ProducerStates:
     """The producers of one partition, and their open transactions."""
 
-    def __init__(self, partition: str, expiration_ms: int) -> None:
+    def __init__(self, partition: str, expiration_ms: int, *, guarded: bool = True) -> None:
         self._partition = partition
         self.expiration_ms = expiration_ms
+        self.guarded = guarded
+        """Whether data begins a transaction only with a guard: transaction.partition.verification.enable."""
         self._states: dict[int, ProducerStateEntry] = {}
+        self.guards = Guards()
         self.transactions = OpenTransactions()
 
     def get(self, producer_id: int) -> ProducerStateEntry | None:
@@ -120,22 +128,46 @@ class ProducerStates:
                 return known
         return None
 
-    def check(self, batch: Batch, offset: int, origin: Origin) -> None:
-        """Whether a leader may append the producer's data at `offset`."""
+    def guard(
+        self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, adds_partitions: bool
+    ) -> Guard | None:
+        """What the leader asks the coordinator for, before it appends transactional data; None: it need not ask.
+
+        `adds_partitions` says that the coordinator adds the partition instead of looking whether it is there, as for
+        producers with transactions of version 2. Data of the coordinator of groups has no sequence.
+        """
+        state = self._states.get(producer_id)
+        if state is not None:
+            if epoch < state.epoch:
+                raise InvalidProducerEpochError(
+                    f"Epoch of producer {producer_id} in {self._partition} is {epoch}, which is smaller than the "
+                    f"last seen epoch {state.epoch}"
+                )
+            if state.is_in_transaction(epoch):
+                return None
+        return self.guards.place(producer_id, epoch, sequence, now_ms, adds_partitions=adds_partitions)
+
+    def check(self, batch: Batch, offset: int, origin: Origin, guard: Guard | None = None) -> None:
+        """Whether a leader may append the producer's data at `offset`; `guard` is the one it has asked with."""
         state = self._states.get(batch.producer_id)
+        if batch.is_transactional and (state is None or not state.is_in_transaction(batch.producer_epoch)):
+            self._check_guard(batch.producer_id, guard)
         if state is None:
             # Nothing is known: any sequence is as good as another, as the log may have forgotten the producer.
-            self._check_epoch(ProducerStateEntry(batch.producer_id), batch.producer_epoch, offset)
-            return
-        if batch.producer_epoch < state.epoch:
-            raise self._old_epoch(state, batch.producer_epoch, offset)
+            state = ProducerStateEntry(batch.producer_id)
+        self._check_epoch(state, batch.producer_epoch, offset)
         if origin is Origin.CLIENT:
+            self._check_guarded_sequence(state, batch, offset)
             self._check_sequence(state, batch, offset)
         if state.transaction_first_offset is not None and not batch.is_transactional:
             raise InvalidTxnStateError(
                 f"Expected transactional write from producer {batch.producer_id} at offset {offset} "
                 f"in partition {self._partition}"
             )
+
+    def _check_guard(self, producer_id: int, guard: Guard | None) -> None:
+        if self.guarded and (guard is None or self.guards.get(producer_id) is not guard):
+            raise InvalidTxnStateError("Record was not part of an ongoing transaction")
 
     def _check_epoch(self, state: ProducerStateEntry, epoch: int, offset: int) -> None:
         if epoch < state.epoch:
@@ -146,6 +178,23 @@ class ProducerStates:
             f"Epoch of producer {state.producer_id} at offset {offset} in {self._partition} is {epoch}; "
             f"the last seen epoch is {state.epoch}"
         )
+
+    def _check_guarded_sequence(self, state: ProducerStateEntry, batch: Batch, offset: int) -> None:
+        guard = self.guards.get(batch.producer_id)
+        if guard is None:
+            return
+        sequence = batch.base_sequence
+        where = f"for producer {batch.producer_id} at offset {offset} in partition {self._partition}"
+        if guard.adds_partitions and sequence != 0 and not state.batches:
+            raise OutOfOrderSequenceNumberError(
+                f"Invalid sequence number {where}: {sequence} (incoming seq. number). Expected sequence 0 for "
+                "transactions v2 idempotent producer with no existing state."
+            )
+        if sequence > guard.lowest_sequence:
+            raise OutOfOrderSequenceNumberError(
+                f"Out of order sequence number {where}: {sequence} (incoming seq. number), "
+                f"{guard.lowest_sequence} (earliest seen sequence)"
+            )
 
     def _check_sequence(self, state: ProducerStateEntry, batch: Batch, offset: int) -> None:
         sequence = batch.base_sequence
@@ -208,6 +257,8 @@ class ProducerStates:
             state = self._states[producer_id] = ProducerStateEntry(producer_id)
         if state.epoch != batch.producer_epoch:
             state.begin_epoch(batch.producer_epoch)
+        if batch.is_transactional:
+            self.guards.remove(producer_id)
         if batch.is_control:
             if marker is not None:
                 self._end_transaction(state, batch, marker)
@@ -241,6 +292,7 @@ class ProducerStates:
             idle_ms = now_ms - state.last_timestamp
             if state.transaction_first_offset is None and idle_ms >= self.expiration_ms:
                 del self._states[producer_id]
+        self.guards.expire(now_ms, self.expiration_ms)
 
     def reset(self, states: list[ProducerStateEntry]) -> None:
         """Forgets everything and begins with what a snapshot says."""

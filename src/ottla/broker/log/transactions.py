@@ -45,11 +45,13 @@ def read_marker(data: Buffer) -> Marker | None:
 
 
 class OpenTransactions:
-    """The transactions without a marker: one that has it is decided, on all replicas (`Partition.high_watermark`)."""
+    """The transactions that are undecided: without a marker, or with one that may not be on all replicas yet."""
 
     def __init__(self) -> None:
         # First offsets only ever grow, and a dict keeps the order of insertion: the oldest comes first.
         self._open: dict[int, int] = {}
+        # Those with a marker: where they begin, and where the marker is.
+        self._unreplicated: dict[int, int] = {}
 
     def begin(self, producer_id: int, first_offset: int) -> None:
         self._open[first_offset] = producer_id
@@ -63,13 +65,25 @@ class OpenTransactions:
 
     def complete(self, completed: Completed) -> None:
         del self._open[completed.first_offset]
+        self._unreplicated[completed.first_offset] = completed.last_offset
+
+    def replicated_to(self, offset: int) -> None:
+        """Everything below `offset` is on all replicas in sync: a marker there decides its transaction."""
+        if self._unreplicated:
+            for first, last in list(self._unreplicated.items()):
+                if last < offset:
+                    del self._unreplicated[first]
 
     @property
     def first_undecided_offset(self) -> int | None:
-        return next(iter(self._open)) if self._open else None
+        if not self._unreplicated:
+            return next(iter(self._open)) if self._open else None
+        first = min(self._unreplicated)
+        return min(first, next(iter(self._open))) if self._open else first
 
     def clear(self) -> None:
         self._open.clear()
+        self._unreplicated.clear()
 
 
 class AbortedTransaction(NamedTuple):

@@ -58,7 +58,12 @@ class DelayedRequest(Generic[_R]):
 
 
 class DelayedFetch(DelayedRequest[_R]):
-    """Waits until so many bytes have come that its reader may see: a follower sees what is only appended, too."""
+    """Waits until so many bytes have come that its reader may see: a follower sees what is only appended, too.
+
+    A reader of committed data sees what lies below the last stable offset, which moves by the bytes of whole
+    transactions. Of how many these are, `stable_size` knows for one partition; `seen` are those that it had when the
+    wait began.
+    """
 
     def __init__(
         self,
@@ -68,10 +73,22 @@ class DelayedFetch(DelayedRequest[_R]):
         complete: Callable[[], _R],
         missing_bytes: int,
         is_follower: bool,
+        seen: dict[PartitionKey, int] | None = None,
+        stable_size: Callable[[PartitionKey], int] | None = None,
     ) -> None:
         super().__init__(purgatory, partitions, timeout, complete)
         self.is_follower = is_follower
         self._missing_bytes = missing_bytes
+        self._seen = {} if seen is None else seen
+        self._stable_size = stable_size
+
+    def committed(self, partition: PartitionKey, size: int) -> None:
+        """The high watermark of a partition has passed that many bytes; the last stable offset may have moved."""
+        if self._stable_size is not None:
+            stable = self._stable_size(partition)
+            size = stable - self._seen.get(partition, 0)
+            self._seen[partition] = stable
+        self.count(size)
 
     def count(self, size: int) -> None:
         self._missing_bytes -= size
@@ -138,9 +155,13 @@ class FetchPurgatory(Purgatory[DelayedFetch[Any]]):
         timeout: float,
         complete: Callable[[], _R],
         is_follower: bool = False,
+        seen: dict[PartitionKey, int] | None = None,
+        stable_size: Callable[[PartitionKey], int] | None = None,
     ) -> DelayedFetch[_R]:
         """Lets a request wait for that many bytes, or another change of these partitions, or the timeout."""
-        request = DelayedFetch(self, partitions, timeout, complete, missing_bytes, is_follower)
+        request = DelayedFetch(
+            self, partitions, timeout, complete, missing_bytes, is_follower, seen, stable_size
+        )
         self._park(request)
         return request
 
@@ -154,7 +175,7 @@ class FetchPurgatory(Purgatory[DelayedFetch[Any]]):
         """The high watermark has passed that many bytes."""
         for request in self._parked.get(partition, ()):
             if not request.is_follower:
-                request.count(size)
+                request.committed(partition, size)
 
     def changed(self, partition: PartitionKey) -> None:
         """Something else has happened to a partition (a new leader, a log that begins later): all look again."""

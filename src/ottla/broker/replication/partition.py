@@ -22,7 +22,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ottla._native.record_batch import Batch
-from ottla.broker.log.log import Appended, Log, Slice
+from ottla.broker.log.guards import Guard
+from ottla.broker.log.log import Appended, Log, Origin, Slice
 from ottla.broker.metadata.image import PartitionImage
 from ottla.errors import (
     FencedLeaderEpochError,
@@ -162,6 +163,7 @@ class Partition:
         self.max_lag = max_lag
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         """Below it, every record is on all replicas in sync."""
+        log.replicated_to(self.high_watermark)
         self.epoch_start_offset = UNKNOWN_OFFSET
         """Of a leader: where its log ended when it became one."""
         self.leading_since = NO_EPOCH
@@ -270,12 +272,28 @@ class Partition:
 
     # The leader
 
-    def append(self, batch: Batch, acks: int, now_ms: int) -> Appended:
-        """Appends a producer's batch."""
+    def append(
+        self,
+        batch: Batch,
+        acks: int,
+        now_ms: int,
+        *,
+        origin: Origin = Origin.CLIENT,
+        guard: Guard | None = None,
+        transaction_version: int = 0,
+    ) -> Appended:
+        """Appends the batch of a producer, or of a coordinator."""
         self.check_leader()
         if acks == ACKS_ALL and self.is_under_min_isr:
             raise NotEnoughReplicasError(topic=self.topic, partition=self.index, broker=self.node_id)
-        appended = self.log.append_as_leader(batch, self.image.leader_epoch, now_ms)
+        appended = self.log.append_as_leader(
+            batch,
+            self.image.leader_epoch,
+            now_ms,
+            origin=origin,
+            guard=guard,
+            transaction_version=transaction_version,
+        )
         if not appended.duplicate:
             self._uncommitted.append((appended.last_offset + 1, batch.size))
             self.changes += 1
@@ -312,6 +330,7 @@ class Partition:
         if high_watermark <= self.high_watermark:
             return 0
         self.high_watermark = high_watermark
+        self.log.replicated_to(high_watermark)
         self.changes += 1
         passed = 0
         while self._uncommitted and self._uncommitted[0][0] <= high_watermark:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.configs import log_config
 from ottla.broker.log.checkpoints import read_high_watermarks, write_high_watermarks
-from ottla.broker.log.log import Log
+from ottla.broker.log.log import Log, Origin
 from ottla.broker.replication.delayed import FetchPurgatory, ProgressPurgatory
 from ottla.broker.replication.fetcher import LeaderLink, ReplicaFetcher
 from ottla.broker.replication.isr_changes import IsrChanges, IsrController
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ottla._native.record_batch import Batch
     from ottla.broker.configs.node import NodeConfigs
     from ottla.broker.log.fs import FileSystem
+    from ottla.broker.log.guards import Guard
     from ottla.broker.log.log import Appended
     from ottla.broker.metadata.image import Delta, MetadataImage, PartitionDelta
     from ottla.broker.server.background import Fail
@@ -92,9 +93,21 @@ class ReplicaManager:
 
     # What clients change
 
-    def append(self, partition: Partition, batch: Batch, acks: int, now_ms: int) -> Appended:
-        """Appends a producer's batch, and wakes the requests that have waited for it."""
-        appended = partition.append(batch, acks, now_ms)
+    def append(
+        self,
+        partition: Partition,
+        batch: Batch,
+        acks: int,
+        now_ms: int,
+        *,
+        origin: Origin = Origin.CLIENT,
+        guard: Guard | None = None,
+        transaction_version: int = 0,
+    ) -> Appended:
+        """Appends the batch of a producer, or of a coordinator, and wakes the requests that have waited for it."""
+        appended = partition.append(
+            batch, acks, now_ms, origin=origin, guard=guard, transaction_version=transaction_version
+        )
         if not appended.duplicate:
             self.fetches.appended(partition.key, batch.size)
             self._commit(partition)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.broker.coordinator.groups.classic import ClassicGroup
 from ottla.broker.coordinator.groups.group import CommitAttempt
-from ottla.broker.coordinator.groups.offsets import CommittedOffset, tombstone
+from ottla.broker.coordinator.groups.offsets import CommittedOffset, OffsetKey, tombstone
 from ottla.broker.coordinator.groups.records import OffsetCommitKey, OffsetCommitValue, encode
 from ottla.broker.coordinator.shard import CoordinatorRecord, Result
 from ottla.errors import (
@@ -21,6 +21,7 @@ from ottla.errors import (
     OffsetMetadataTooLargeError,
     UnstableOffsetCommitError,
 )
+from ottla.wire import ZERO_UUID, Uuid
 from ottla.wire.messages import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -28,6 +29,8 @@ from ottla.wire.messages import (
     OffsetDeleteResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
 )
 
 if TYPE_CHECKING:
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 
 _GROUP_NOT_FOUND_SINCE: Final = 9
 _NO_OFFSET: Final = -1
+_NEVER: Final = -1
+"""As the time of expiry: the retention of the broker applies."""
 
 CommittedPartition = OffsetCommitResponse.OffsetCommitResponsePartition
 FetchedGroup = OffsetFetchResponse.OffsetFetchResponseGroup
@@ -59,7 +64,7 @@ def commit(shard: GroupShard, request: OffsetCommitRequest, version: int) -> Res
     elif attempt.generation >= 0:
         raise GroupIdNotFoundError if version >= _GROUP_NOT_FOUND_SINCE else IllegalGenerationError
     now = shard.context.now_ms()
-    expires = -1 if request.retention_time_ms == -1 else now + request.retention_time_ms
+    expires = _NEVER if request.retention_time_ms == -1 else now + request.retention_time_ms
     longest = shard.context.configs.value("offset.metadata.max.bytes")
     records: list[CoordinatorRecord] = []
     response = OffsetCommitResponse()
@@ -77,22 +82,72 @@ def commit(shard: GroupShard, request: OffsetCommitRequest, version: int) -> Res
                 )
                 continue
             committed.partitions.append(CommittedPartition(partition_index=partition.partition_index))
-            records.append(
-                encode(
-                    OffsetCommitKey(
-                        group=request.group_id, topic=topic.name, partition=partition.partition_index
-                    ),
-                    OffsetCommitValue(
-                        offset=partition.committed_offset,
-                        leader_epoch=partition.committed_leader_epoch,
-                        metadata=metadata,
-                        commit_timestamp=now,
-                        expire_timestamp=expires,
-                        topic_id=topic.topic_id,
-                    ),
-                )
-            )
+            key = (request.group_id, topic.name, partition.partition_index)
+            records.append(_record(key, partition, now, expires, topic.topic_id))
     return Result(records, response)
+
+
+def commit_transactional(
+    shard: GroupShard, request: TxnOffsetCommitRequest, version: int
+) -> Result[TxnOffsetCommitResponse]:
+    """The same in a transaction: its records are pending until the marker comes.
+
+    Other than a plain commit, it is taken while members wait for their assignments; who names neither member nor
+    generation, as producers below version 3 do, is not checked.
+    """
+    group = shard.groups.get(request.group_id)
+    attempt = CommitAttempt(
+        request.member_id, request.group_instance_id, request.generation_id, version, transactional=True
+    )
+    if group is None:
+        if attempt.generation >= 0:
+            raise IllegalGenerationError
+    else:
+        check = group.validate_commit(attempt)
+        if check is not None:
+            for topic in request.topics:
+                for partition in topic.partitions:
+                    check(topic.name, partition.partition_index)
+    now = shard.context.now_ms()
+    longest = shard.context.configs.value("offset.metadata.max.bytes")
+    records: list[CoordinatorRecord] = []
+    response = TxnOffsetCommitResponse()
+    for topic in request.topics:
+        committed = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic(name=topic.name)
+        response.topics.append(committed)
+        for partition in topic.partitions:
+            result = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition(
+                partition_index=partition.partition_index
+            )
+            committed.partitions.append(result)
+            if len(partition.committed_metadata or "") > longest:
+                result.error_code = OffsetMetadataTooLargeError.code
+                continue
+            key = (request.group_id, topic.name, partition.partition_index)
+            records.append(_record(key, partition, now, _NEVER, ZERO_UUID))
+    return Result(records, response)
+
+
+def _record(
+    key: OffsetKey,
+    partition: OffsetCommitRequest.OffsetCommitRequestPartition
+    | TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition,
+    now: int,
+    expires: int,
+    topic_id: Uuid,
+) -> CoordinatorRecord:
+    group, topic, index = key
+    return encode(
+        OffsetCommitKey(group=group, topic=topic, partition=index),
+        OffsetCommitValue(
+            offset=partition.committed_offset,
+            leader_epoch=partition.committed_leader_epoch,
+            metadata=partition.committed_metadata or "",
+            commit_timestamp=now,
+            expire_timestamp=expires,
+            topic_id=topic_id,
+        ),
+    )
 
 
 def fetch(
