@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from ottla._native.record_batch import whole_batch
+from ottla._native.record_batch import Batch, whole_batch
 from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.broker.cluster.node import Node
-from ottla.broker.coordinator.runtime import CoordinatorRuntime, translate
+from ottla.broker.coordinator.runtime import CoordinatorRuntime, TransactionWriter, translate
 from ottla.broker.coordinator.shard import CoordinatorRecord, Parked, Result, ShardContext
 from ottla.broker.log.producers import Origin
 from ottla.broker.metadata.image import Delta
@@ -22,6 +22,8 @@ from ottla.errors import (
     BrokerError,
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
     KafkaStorageError,
     MessageTooLargeError,
     NotCoordinatorError,
@@ -31,6 +33,7 @@ from ottla.errors import (
     UnknownTopicOrPartitionError,
 )
 from ottla.wire.batches import ControlType, encode_batch, end_transaction_marker
+from tests.broker.log.support import guard_of, make_marker
 from tests.broker.worlds import World, in_simulation
 
 TOPIC = "counters"
@@ -426,13 +429,60 @@ def test_records_of_transactions_are_loaded_with_their_producers_and_markers() -
         for each, origin in ((data, Origin.CLIENT), (marker, Origin.COORDINATOR)):
             batch = whole_batch(bytearray(each))
             assert batch is not None
-            partition.log.append_as_leader(batch, partition.leader_epoch, 1, origin=origin)
+            guard = guard_of(partition.log, batch)
+            partition.log.append_as_leader(batch, partition.leader_epoch, 1, origin=origin, guard=guard)
         world.runtimes[node.id]._elect(partition)
         runtime = await world.loaded()
         events = runtime.read("k", lambda shard: shard.events)
         assert events == [("pending", 7, b"k", 0), ("end", 7, True), "loaded"]
 
     on(1, story)
+
+
+def test_records_of_a_transaction_are_pending_until_their_marker_is_written() -> None:
+    async def story(world: Coordinators) -> None:
+        runtime = await world.loaded()
+        partition = world.cluster.node(world.leader).replicas.partitions[TOPIC, 0]
+        guard = partition.log.producers.guard(7, 0, -1, 1, adds_partitions=True)
+        writer = TransactionWriter(7, 0, guard)
+        assert await runtime.write("k", count(), writer) == 0
+        await runtime.end_transaction(
+            0, 7, ended(ControlType.COMMIT, epoch=1), is_commit=True, transaction_version=2
+        )
+        events = [("pending", 7, b"k", 0), ("end", 7, True)]
+        assert runtime.read("k", lambda shard: shard.events) == ["loaded", *events]
+        runtime._elect(partition)
+        await world.loaded()
+        assert runtime.read("k", lambda shard: shard.events) == [*events, "loaded"]
+
+    on(1, story)
+
+
+def test_a_transaction_that_the_log_refuses_is_neither_pending_nor_ended() -> None:
+    async def story(world: Coordinators) -> None:
+        runtime = await world.loaded()
+        with pytest.raises(InvalidTxnStateError):
+            await runtime.write("k", count(), TransactionWriter(7, 0, None))
+        await runtime.end_transaction(
+            0, 7, ended(ControlType.ABORT, epoch=3), is_commit=False, transaction_version=1
+        )
+        with pytest.raises(InvalidProducerEpochError):
+            await runtime.end_transaction(
+                0, 7, ended(ControlType.ABORT, epoch=2), is_commit=False, transaction_version=1
+            )
+        with pytest.raises(NotCoordinatorError):
+            await runtime.end_transaction(
+                9, 7, ended(ControlType.ABORT, epoch=3), is_commit=False, transaction_version=1
+            )
+        assert runtime.read("k", lambda shard: shard.events) == ["loaded", ("end", 7, False)]
+
+    on(1, story)
+
+
+def ended(outcome: ControlType, epoch: int) -> Batch:
+    batch = whole_batch(bytearray(make_marker(outcome, 7, epoch=epoch)))
+    assert batch is not None
+    return batch
 
 
 def test_a_log_that_cannot_be_loaded_has_no_coordinator() -> None:
