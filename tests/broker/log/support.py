@@ -87,7 +87,7 @@ def guard_of(log: Log, batch: Batch, now_ms: int = NOW) -> Guard | None:
     )
 
 
-def append_to(partition: Partition, data: bytes) -> Appended:
+def append_to(partition: Partition, data: bytes | bytearray) -> Appended:
     """The same through the replica that leads."""
     batch = only_batch(bytearray(data))
     return partition.append(batch, acks=1, now_ms=NOW, guard=guard_of(partition.log, batch))
