@@ -60,7 +60,8 @@ def test_a_log_knows_kafkas_defaults() -> None:
 
 def test_every_setting_of_a_log_is_a_config_of_its_topic() -> None:
     names = {field.name.replace("_", ".") for field in fields(LogConfig)}
-    assert names - set(TOPIC) == {"compact", "delete", "producer.id.expiration.ms"}
+    of_brokers = {"producer.id.expiration.ms", "transaction.partition.verification.enable"}
+    assert names - set(TOPIC) == {"compact", "delete"} | of_brokers
 
 
 def test_a_test_may_have_smaller_segments_than_kafka_allows() -> None:

@@ -35,7 +35,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         "*",
         (
-            *_apis("AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "WriteTxnMarkers", "TxnOffsetCommit"),
+            *_apis("AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn"),
             *_apis("DescribeTransactions", "ListTransactions"),
             *_features("transaction"),
         ),
