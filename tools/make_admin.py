@@ -15,7 +15,7 @@ from pathlib import Path
 
 ADMIN = Path(__file__).parent.parent / "src" / "ottla" / "client" / "admin"
 TARGET = ADMIN.parent / "blocking" / "admin.py"
-SUBJECTS = ("topics", "configs", "groups", "group_offsets", "offsets", "replicas", "cluster")
+SUBJECTS = ("topics", "configs", "groups", "group_offsets", "offsets", "transactions", "replicas", "cluster")
 """In the order in which AsyncAdmin inherits them."""
 
 WIDTH = 110

@@ -14,11 +14,12 @@ import ottla.cli.consume
 import ottla.cli.group
 import ottla.cli.produce
 import ottla.cli.topic
+import ottla.cli.txn
 from ottla.cli.options import wants_traceback
 from ottla.cli.output import error_line
 from ottla.errors import ConfigurationError, KafkaError
 
-_HELP = """Kafka from a shell: a cluster to try things on, records in and out, topics, groups.
+_HELP = """Kafka from a shell: a cluster to try things on, records in and out, topics, groups, transactions.
 
 \b
 Try it, in two terminals:
@@ -71,6 +72,7 @@ app.command("produce")(ottla.cli.produce.produce)
 app.command("consume")(ottla.cli.consume.consume)
 app.add_typer(ottla.cli.topic.app, name="topic")
 app.add_typer(ottla.cli.group.app, name="group")
+app.add_typer(ottla.cli.txn.app, name="txn")
 
 
 def _version(requested: bool) -> None:

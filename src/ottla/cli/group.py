@@ -98,7 +98,7 @@ def describe(
                 member.instance_id,
                 member.client_id,
                 member.host,
-                _ranges(member.assignment),
+                partition_list(member.assignment),
             )
             for group in described
             for member in group.members
@@ -120,7 +120,7 @@ def describe(
     show(columns, rows, as_json=json)
 
 
-def _ranges(partitions: Iterable[TopicPartition]) -> str | None:
+def partition_list(partitions: Iterable[TopicPartition]) -> str | None:
     """Partitions as they are read: orders:0,1 audit:0."""
     topics: dict[str, list[str]] = {}
     for topic, number in partitions:
@@ -203,9 +203,9 @@ def reset(
     if (to is None) == (shift is None):
         raise typer.BadParameter("give one of --to and --shift")
     place = None if to is None else parse_start(to, datetime.now().astimezone(), "--to")
-    wanted = _parsed(topic)
+    wanted = parse_topics(topic)
     with connect(bootstrap, config, option, debug=debug) as kafka:
-        partitions = _existing(kafka, wanted) if wanted else None
+        partitions = existing_partitions(kafka, wanted) if wanted else None
         plan = kafka.admin.reset_group_offsets(name, partitions, to=place, shift=shift, dry_run=True)
         _show_reset(name, plan, json)
         if dry_run:
@@ -275,10 +275,10 @@ def delete_offsets(
     Example:
       ottla group delete-offsets billing --topic orders --yes
     """
-    wanted = _parsed(topic)
+    wanted = parse_topics(topic)
     with connect(bootstrap, config, option, debug=debug) as kafka:
         _described(kafka, name)
-        partitions = _existing(kafka, wanted)
+        partitions = existing_partitions(kafka, wanted)
         if not yes:
             confirm(f"Delete the offsets of {name} in {', '.join(topic)}?")
         for partition in kafka.admin.delete_group_offsets(name, partitions):
@@ -295,18 +295,20 @@ def _described(kafka: Client, name: str) -> GroupDescription:
         raise unknown_group(name, kafka.admin.list_groups(errors="collect")) from error
 
 
-def _parsed(topics: Iterable[str] | None) -> list[tuple[str, int | None]]:
+def parse_topics(topics: Iterable[str] | None, option: str = "--topic") -> list[tuple[str, int | None]]:
     """TOPIC or TOPIC:PARTITION; a colon is in no topic's name."""
     wanted: list[tuple[str, int | None]] = []
     for text in topics or ():
         topic, colon, number = text.partition(":")
         if not topic or (colon and not number.isdecimal()):
-            raise typer.BadParameter(f"{text!r}: expected TOPIC or TOPIC:PARTITION", param_hint="--topic")
+            raise typer.BadParameter(f"{text!r}: expected TOPIC or TOPIC:PARTITION", param_hint=option)
         wanted.append((topic, int(number) if colon else None))
     return wanted
 
 
-def _existing(kafka: Client, wanted: Iterable[tuple[str, int | None]]) -> list[str | TopicPartition]:
+def existing_partitions(
+    kafka: Client, wanted: Iterable[tuple[str, int | None]]
+) -> list[str | TopicPartition]:
     """The topics, or partitions of them, once it is known that the topics exist."""
     from ottla.client.topic_partition import TopicPartition
 

@@ -90,6 +90,13 @@ def unknown_group(name: str, existing: Iterable[str]) -> errors.KafkaError:
     return errors.KafkaError(f"there is no group {name}: {advice}")
 
 
+def unknown_transaction(name: str, existing: Iterable[str]) -> errors.KafkaError:
+    """There is no such transactional id, and what may have been meant."""
+    names = sorted(existing)
+    advice = _advice(name, names, "txn") if names else "the cluster has none"
+    return errors.KafkaError(f"there is no transactional id {name}: {advice}")
+
+
 def _advice(name: str, names: Sequence[str], kind: str) -> str:
     if close := get_close_matches(name, names, n=3):
         return f"did you mean {' or '.join(close)}?"

@@ -1,4 +1,6 @@
-"""Administration: topics, configs, groups, offsets, replicas, the cluster. One module each; AsyncAdmin is all.
+"""Administration: topics, configs, groups, offsets, transactions, replicas, the cluster.
+
+One module each; AsyncAdmin is all.
 
 A call about one thing returns its result, or raises its error. A call about several returns `Results`: it raises the
 error of the first that failed, or, with errors="collect", returns the failed ones beside the others.
@@ -14,11 +16,14 @@ from ottla.client.admin.results import (
     ConfigSynonym,
     CreatedTopic,
     Features,
+    FencedProducer,
     GroupDescription,
     GroupOffset,
     GroupReset,
+    HangingTransaction,
     ListedGroup,
     ListedOffset,
+    ListedTransaction,
     LogDir,
     MemberDescription,
     NewTopic,
@@ -29,6 +34,7 @@ from ottla.client.admin.results import (
     ReplicaSize,
     Results,
     TopicDescription,
+    TransactionDescription,
     VersionRange,
 )
 from ottla.wire.resources import ConfigSource
@@ -42,11 +48,14 @@ __all__ = [
     "ConfigSynonym",
     "CreatedTopic",
     "Features",
+    "FencedProducer",
     "GroupDescription",
     "GroupOffset",
     "GroupReset",
+    "HangingTransaction",
     "ListedGroup",
     "ListedOffset",
+    "ListedTransaction",
     "LogDir",
     "MemberDescription",
     "NewTopic",
@@ -57,5 +66,6 @@ __all__ = [
     "ReplicaSize",
     "Results",
     "TopicDescription",
+    "TransactionDescription",
     "VersionRange",
 ]

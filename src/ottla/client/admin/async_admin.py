@@ -7,9 +7,12 @@ from ottla.client.admin.configs import ConfigsAdmin
 from ottla.client.admin.group_offsets import GroupOffsetsAdmin
 from ottla.client.admin.replicas import ReplicasAdmin
 from ottla.client.admin.topics import TopicsAdmin
+from ottla.client.admin.transactions import TransactionsAdmin
 
 
-class AsyncAdmin(TopicsAdmin, ConfigsAdmin, GroupOffsetsAdmin, ReplicasAdmin, ClusterAdmin):
+class AsyncAdmin(
+    TopicsAdmin, ConfigsAdmin, GroupOffsetsAdmin, TransactionsAdmin, ReplicasAdmin, ClusterAdmin
+):
     """Administers a cluster.
 
         async with ottla.AsyncClient("localhost:9092") as kafka:

@@ -14,7 +14,13 @@ from ottla.client.requests.requests import MISSING_TRIES, Requests, Shard
 from ottla.client.requests.sharding import in_newest_shape, route_of
 from ottla.client.topic_partition import TopicPartition, check_partition
 from ottla.config import ClientConfig
-from ottla.errors import KafkaError, LeaderNotAvailableError, UnknownTopicOrPartitionError, from_code
+from ottla.errors import (
+    ConfigurationError,
+    KafkaError,
+    LeaderNotAvailableError,
+    UnknownTopicOrPartitionError,
+    from_code,
+)
 from ottla.runtime import Runtime
 from ottla.wire import Message
 
@@ -87,15 +93,22 @@ class AdminBase:
         timeout: float | None,
         read: Callable[[Any], Iterable[tuple[Any, Any, int, str | None]]],
         made: Callable[[Any, Any], _T],
+        broker: int | None = None,
     ) -> Results[Any, _T]:
-        """Sends a request about several things.
+        """Sends a request about several things, to the brokers that they belong to, or all of it to one.
 
         `read` gives (key, item, error code, message) for each thing in a response, `made` the result of one.
         """
         keys = route_of(in_newest_shape(request)).items.keys(request)
         found: dict[Any, _T] = {}
         errors: dict[Any, KafkaError] = {}
-        for shard in await self._requests.fan_out(request, timeout=timeout):
+        if broker is None:
+            shards = await self._requests.fan_out(request, timeout=timeout)
+        else:
+            shards = [
+                Shard(broker, request, await self._requests.send(request, broker=broker, timeout=timeout))
+            ]
+        for shard in shards:
             if shard.response is None:
                 assert shard.error is not None
                 errors.update((key, shard.error) for key in route_of(shard.request).items.keys(shard.request))
@@ -153,3 +166,18 @@ def grouped(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
         topic, partition = check_partition(each)
         topics.setdefault(topic, {})[partition] = None
     return {topic: list(numbers) for topic, numbers in topics.items()}
+
+
+def known_names(option: str, given: Iterable[str], allowed: Sequence[str]) -> list[str]:
+    """The names as Kafka writes them, whatever their case."""
+    if isinstance(given, str):
+        raise TypeError(f"a list is meant, not {given!r}: write {option}=[{given!r}]")
+    by_case = {name.lower(): name for name in allowed}
+    names = []
+    for name in given:
+        if name.lower() not in by_case:
+            raise ConfigurationError(
+                f"{option}={name!r}: it is one of {', '.join(allowed)}", option=option, value=name
+            )
+        names.append(by_case[name.lower()])
+    return names

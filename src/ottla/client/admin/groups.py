@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from ottla.assignors.protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
-from ottla.client.admin.base import AdminBase
+from ottla.client.admin.base import AdminBase, known_names
 from ottla.client.admin.results import (
     Errors,
     GroupDescription,
@@ -23,7 +23,6 @@ from ottla.client.deadline import Deadline
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import (
     BrokerError,
-    ConfigurationError,
     DecodeError,
     GroupIdNotFoundError,
     KafkaError,
@@ -76,8 +75,8 @@ class GroupsAdmin(AdminBase):
         in `errors`, as "broker 1".
         """
         request = ListGroupsRequest(
-            states_filter=_known("states", states, GROUP_STATES),
-            types_filter=_known("types", types, GROUP_TYPES),
+            states_filter=known_names("states", states, GROUP_STATES),
+            types_filter=known_names("types", types, GROUP_TYPES),
         )
         found: dict[str, ListedGroup] = {}
         failed: dict[str, KafkaError] = {}
@@ -168,21 +167,6 @@ class GroupsAdmin(AdminBase):
                     except DecodeError as unreadable:  # what a member has sent, and not the broker
                         failed[item.group_id] = unreadable
         return in_order(groups, found, failed)
-
-
-def _known(option: str, given: Iterable[str], allowed: Sequence[str]) -> list[str]:
-    """The names as Kafka writes them, whatever their case."""
-    if isinstance(given, str):
-        raise TypeError(f"a list is meant, not {given!r}: write {option}=[{given!r}]")
-    by_case = {name.lower(): name for name in allowed}
-    names = []
-    for name in given:
-        if name.lower() not in by_case:
-            raise ConfigurationError(
-                f"{option}={name!r}: it is one of {', '.join(allowed)}", option=option, value=name
-            )
-        names.append(by_case[name.lower()])
-    return names
 
 
 def _group_ids(groups: Iterable[str]) -> list[str]:

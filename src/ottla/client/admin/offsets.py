@@ -139,9 +139,17 @@ class OffsetsAdmin(AdminBase):
         return (await self._send_each(request, timeout, by_partition, _low_watermark)).checked(errors)
 
     async def describe_producers(
-        self, partitions: Partitions, *, errors: Errors = "raise", timeout: float | None = None
+        self,
+        partitions: Partitions,
+        *,
+        broker: int | None = None,
+        errors: Errors = "raise",
+        timeout: float | None = None,
     ) -> Results[TopicPartition, tuple[ProducerState, ...]]:
-        """The idempotent and transactional producers that each partition's leader remembers (KIP-664)."""
+        """The idempotent and transactional producers that each partition's leader remembers (KIP-664).
+
+        With `broker`, those that the replicas on this one remember.
+        """
         deadline = self._deadline(timeout)
         requested = await self._partitions(partitions, deadline)
         request = DescribeProducersRequest(
@@ -150,7 +158,8 @@ class OffsetsAdmin(AdminBase):
                 for topic, numbers in grouped(requested).items()
             ]
         )
-        return (await self._send_each(request, deadline.left(), by_partition, _producers)).checked(errors)
+        results = await self._send_each(request, deadline.left(), by_partition, _producers, broker)
+        return results.checked(errors)
 
     async def _partitions(self, given: Partitions, deadline: Deadline) -> list[TopicPartition]:
         """Topics become their partitions."""

@@ -148,7 +148,7 @@ class ListedOffset:
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """An idempotent producer as a partition's leader knows it; -1 where there is nothing to know."""
+    """An idempotent producer as a replica of a partition knows it; -1 where there is nothing to know."""
 
     producer_id: int
     producer_epoch: int
@@ -156,6 +156,54 @@ class ProducerState:
     last_timestamp: int
     coordinator_epoch: int
     transaction_start_offset: int | None
+
+
+# Transactions
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTransaction:
+    """A transactional id in a listing, with the state of its last transaction."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+    coordinator: int | None
+    """The broker that keeps it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionDescription:
+    """A transactional id as its coordinator knows it."""
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    started_at: int | None
+    """When the transaction began, in milliseconds; None where there is none."""
+    partitions: tuple[TopicPartition, ...]
+    """What it has written to; while it ends, those partitions that do not know of it yet."""
+    coordinator: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class HangingTransaction:
+    """A transaction that is open in a partition, and that no coordinator will ever end there."""
+
+    partition: TopicPartition
+    producer: ProducerState
+    transactional_id: str | None
+    """None where no coordinator knows the producer."""
+
+
+@dataclass(frozen=True, slots=True)
+class FencedProducer:
+    """The producer id that a transactional id has from now on, and its epoch: older epochs are refused."""
+
+    producer_id: int
+    producer_epoch: int
 
 
 # Groups

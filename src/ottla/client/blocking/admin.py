@@ -17,11 +17,14 @@ from ottla.client.admin.results import (
     CreatedTopic,
     Errors,
     Features,
+    FencedProducer,
     GroupDescription,
     GroupOffset,
     GroupReset,
+    HangingTransaction,
     ListedGroup,
     ListedOffset,
+    ListedTransaction,
     LogDir,
     NewTopic,
     PartitionLag,
@@ -29,6 +32,7 @@ from ottla.client.admin.results import (
     Reassignment,
     Results,
     TopicDescription,
+    TransactionDescription,
     VersionRange,
 )
 from ottla.client.topic_partition import TopicPartition
@@ -396,10 +400,128 @@ class Admin:
         return self._call(work)
 
     def describe_producers(
-        self, partitions: Partitions, *, errors: Errors = "raise", timeout: float | None = None
+        self,
+        partitions: Partitions,
+        *,
+        broker: int | None = None,
+        errors: Errors = "raise",
+        timeout: float | None = None,
     ) -> Results[TopicPartition, tuple[ProducerState, ...]]:
-        """The idempotent and transactional producers that each partition's leader remembers (KIP-664)."""
-        work = self._admin.describe_producers(partitions, errors=errors, timeout=timeout)
+        """The idempotent and transactional producers that each partition's leader remembers (KIP-664).
+
+        With `broker`, those that the replicas on this one remember.
+        """
+        work = self._admin.describe_producers(partitions, broker=broker, errors=errors, timeout=timeout)
+        return self._call(work)
+
+    def list_transactions(
+        self,
+        *,
+        states: Iterable[str] = (),
+        producer_ids: Iterable[int] = (),
+        older_than: float | None = None,
+        pattern: str | None = None,
+        errors: Errors = "raise",
+        timeout: float | None = None,
+    ) -> Results[str, ListedTransaction]:
+        """All transactional ids, or those in some states, of some producers, or with open transactions of some age.
+
+            kafka.admin.list_transactions(states=["Ongoing"], older_than=60)
+
+        `older_than` is in seconds (brokers since 3.8), `pattern` a regular expression that the whole id matches
+        (since 4.1; of RE2, which has no look-ahead and no references back). Every broker knows the ids that it
+        coordinates. With errors="collect", a broker that could not be asked is in `errors`, as "broker 1".
+        """
+        work = self._admin.list_transactions(
+            states=states,
+            producer_ids=producer_ids,
+            older_than=older_than,
+            pattern=pattern,
+            errors=errors,
+            timeout=timeout,
+        )
+        return self._call(work)
+
+    def describe_transaction(
+        self, transactional_id: str, *, timeout: float | None = None
+    ) -> TransactionDescription:
+        """A transactional id and its transaction; TransactionalIdNotFoundError where there is none."""
+        work = self._admin.describe_transaction(transactional_id, timeout=timeout)
+        return self._call(work)
+
+    def describe_transactions(
+        self, transactional_ids: Iterable[str], *, errors: Errors = "raise", timeout: float | None = None
+    ) -> Results[str, TransactionDescription]:
+        """Transactional ids with their transactions: state, producer, partitions, by id.
+
+        kafka.admin.describe_transactions(["billing-1", "billing-2"], errors="collect")
+        """
+        work = self._admin.describe_transactions(transactional_ids, errors=errors, timeout=timeout)
+        return self._call(work)
+
+    def fence_producers(
+        self, transactional_ids: Iterable[str], *, errors: Errors = "raise", timeout: float | None = None
+    ) -> Results[str, FencedProducer]:
+        """Takes transactional ids away from the producers that use them, and aborts what these have open.
+
+            kafka.admin.fence_producers(["billing-1"])
+
+        A producer that still runs fails with its next request. An id that nobody has used comes to be.
+        """
+        work = self._admin.fence_producers(transactional_ids, errors=errors, timeout=timeout)
+        return self._call(work)
+
+    def force_terminate_transaction(
+        self, transactional_id: str, *, timeout: float | None = None
+    ) -> FencedProducer:
+        """Aborts whatever a transactional id has open, and fences its producer; for an id that exists (KIP-939).
+
+        Other than `fence_producers` it makes no id: TransactionalIdNotFoundError where there is none.
+        """
+        work = self._admin.force_terminate_transaction(transactional_id, timeout=timeout)
+        return self._call(work)
+
+    def find_hanging_transactions(
+        self,
+        partitions: Partitions | None = None,
+        *,
+        broker: int | None = None,
+        max_timeout: float = 900.0,
+        timeout: float | None = None,
+    ) -> tuple[HangingTransaction, ...]:
+        """The transactions that hang in these partitions, or in all, or in those that a broker leads.
+
+            for hanging in kafka.admin.find_hanging_transactions("orders"):
+                kafka.admin.abort_transaction(hanging.partition, producer=hanging.producer)
+
+        One hangs if its producer has written nothing for `max_timeout` seconds, and no coordinator knows of it in
+        that partition. `max_timeout` must not be below transaction.max.timeout.ms of the brokers: transactions that
+        are younger may be on their way.
+        """
+        work = self._admin.find_hanging_transactions(
+            partitions, broker=broker, max_timeout=max_timeout, timeout=timeout
+        )
+        return self._call(work)
+
+    def abort_transaction(
+        self,
+        partition: TopicPartition,
+        *,
+        start_offset: int | None = None,
+        producer: ProducerState | None = None,
+        timeout: float | None = None,
+    ) -> ProducerState:
+        """Ends a transaction that hangs in a partition: its records there count as aborted.
+
+            kafka.admin.abort_transaction(ottla.TopicPartition("orders", 0), start_offset=42)
+
+        It is the one that begins at `start_offset`, or that of `producer`, as `describe_producers` and
+        `find_hanging_transactions` give it. The coordinator is not told: of a transaction that it knows, it writes
+        the end that it decides on as well. This is for those that hang; `force_terminate_transaction` aborts others.
+        """
+        work = self._admin.abort_transaction(
+            partition, start_offset=start_offset, producer=producer, timeout=timeout
+        )
         return self._call(work)
 
     def elect_leaders(
