@@ -93,6 +93,10 @@ class Links:
         return self.to(self.broker.address(self.broker.leader(topic, partition)))
 
     def coordinator(self, key: str, kind: int = _TRANSACTION) -> Link:
+        found = self.find_coordinator(key, kind)
+        return self.to(f"{found.host}:{found.port}")
+
+    def find_coordinator(self, key: str, kind: int = _TRANSACTION) -> FindCoordinatorResponse.Coordinator:
         found: list[FindCoordinatorResponse.Coordinator] = []
 
         def is_known() -> bool:
@@ -101,7 +105,7 @@ class Links:
             return found[0].error_code == 0
 
         eventually(is_known, f"the coordinator of {key} to be found", every=0.02)
-        return self.to(f"{found[0].host}:{found[0].port}")
+        return found[0]
 
     def group_coordinator(self, group: str) -> Link:
         return self.coordinator(group, _GROUP)
