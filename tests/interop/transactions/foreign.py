@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Coroutine, Sequence
+from typing import Any, Protocol, TypeVar
 
 import aiokafka
 import confluent_kafka
@@ -15,6 +15,8 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka
     from kafka.structs import OffsetAndMetadata
+
+_T = TypeVar("_T")
 
 WITHIN_S = 60.0
 Transactions = Sequence[tuple[Sequence[bytes], bool]]
@@ -198,8 +200,8 @@ class AioKafkaTransactions:
         return _run(body())
 
 
-def _run(body: Any) -> Any:
-    async def bounded() -> Any:
+def _run(body: Coroutine[Any, Any, _T]) -> _T:
+    async def bounded() -> _T:
         async with asyncio.timeout(WITHIN_S):
             return await body
 

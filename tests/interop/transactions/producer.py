@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -24,6 +25,7 @@ from ottla.wire.messages import (
     DescribeTransactionsResponse,
     EndTxnRequest,
     EndTxnResponse,
+    FetchResponse,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
     InitProducerIdRequest,
@@ -37,7 +39,7 @@ from ottla.wire.messages import (
 )
 from tests.interop.brokers import Broker
 from tests.interop.groups.link import Link
-from tests.interop.transactions.partition_log import PartitionLog
+from tests.interop.transactions.partition_log import PartitionLog, fetch_request, fetched
 from tests.interop.waiting import eventually
 
 STATE_TOPIC = "__transaction_state"
@@ -47,10 +49,9 @@ _PASSING = (
     "COORDINATOR_LOAD_IN_PROGRESS",
     "COORDINATOR_NOT_AVAILABLE",
     "NOT_COORDINATOR",
-    "UNKNOWN_TOPIC_OR_PARTITION",
     "NOT_LEADER_OR_FOLLOWER",
 )
-"""What asks for another try: the last two of a topic that has just been created."""
+"""What asks for another try."""
 
 
 def name_of(code: int) -> str:
@@ -85,6 +86,26 @@ class Links:
     def forget(self) -> None:
         """Connects anew from now on: a node has gone, or has come back."""
         self._by_address.clear()
+
+    def create_topic(self, partitions: int = 1, config: dict[str, str] | None = None) -> str:
+        """A new topic that every node knows, and whose leaders serve it."""
+        topic = self.broker.create_topic(partitions, config)
+        wanted = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)])
+
+        def is_known(link: Link) -> bool:
+            (found,) = link.get(wanted, 12, MetadataResponse).topics
+            return found.error_code == 0 and len(found.partitions) == partitions
+
+        def is_led(number: int) -> bool:
+            answer = self.leader(topic, number).get(fetch_request(topic, number), 12, FetchResponse)
+            return fetched(answer).error_code == 0
+
+        for node in self.broker.node_ids:
+            link = self.to(self.broker.address(node))
+            eventually(partial(is_known, link), f"{topic} to be known", every=0.02)
+        for number in range(partitions):
+            eventually(partial(is_led, number), f"{topic} to be led", every=0.02)
+        return topic
 
     def any(self) -> Link:
         return self.to(self.broker.bootstrap.split(",")[0])

@@ -24,7 +24,7 @@ def test_the_first_init_is_one_record_of_the_coordinator(txn: Links) -> None:
 
 
 def test_tv1_commits_at_the_epoch_of_its_data_and_goes_on_with_its_sequences(txn1: Links) -> None:
-    topic = txn1.broker.create_topic()
+    topic = txn1.create_topic()
     producer, log = producer_of(txn1, 1), txn1.log(topic)
     producer.send(topic)
     assert (log.stable_end, log.read_committed(), producer.state) == (0, [], "Ongoing")
@@ -38,7 +38,7 @@ def test_tv1_commits_at_the_epoch_of_its_data_and_goes_on_with_its_sequences(txn
 
 
 def test_tv2_commits_at_the_next_epoch_and_begins_its_sequences_anew(txn: Links) -> None:
-    topic = txn.broker.create_topic()
+    topic = txn.create_topic()
     producer, log = producer_of(txn), txn.log(topic)
     first = producer.producer_id
     producer.send(topic)
@@ -54,7 +54,7 @@ def test_tv2_commits_at_the_next_epoch_and_begins_its_sequences_anew(txn: Links)
 
 
 def test_tv2_while_markers_travel_everything_else_waits(txn: Links) -> None:
-    held, free = txn.broker.create_topic(), txn.broker.create_topic()
+    held, free = txn.create_topic(), txn.create_topic()
     producer = producer_of(txn)
     refuse_markers(producer, held)
     producer.send(held)
@@ -75,7 +75,7 @@ def test_tv2_while_markers_travel_everything_else_waits(txn: Links) -> None:
 
 
 def test_tv1_data_of_a_partition_that_was_not_added_is_refused(txn1: Links) -> None:
-    topic = txn1.broker.create_topic()
+    topic = txn1.create_topic()
     producer = producer_of(txn1, 1)
     assert producer.try_send(topic, version=11) == "TRANSACTION_ABORTABLE"
     assert producer.try_send(topic, version=10) == "INVALID_TXN_STATE"
@@ -83,7 +83,7 @@ def test_tv1_data_of_a_partition_that_was_not_added_is_refused(txn1: Links) -> N
 
 
 def test_tv2_a_commit_whose_answer_was_lost_is_asked_for_again(txn: Links) -> None:
-    topic = txn.broker.create_topic()
+    topic = txn.create_topic()
     producer = producer_of(txn)
     producer.send(topic)
     assert producer.ask_end(True).error_code == 0
@@ -93,7 +93,7 @@ def test_tv2_a_commit_whose_answer_was_lost_is_asked_for_again(txn: Links) -> No
 
 
 def test_tv2_a_commit_that_comes_late_finds_the_next_transaction_and_is_fenced(txn: Links) -> None:
-    topic = txn.broker.create_topic()
+    topic = txn.create_topic()
     producer = producer_of(txn)
     producer.send(topic)
     producer.end(commit=True)
@@ -105,7 +105,7 @@ def test_tv2_a_commit_that_comes_late_finds_the_next_transaction_and_is_fenced(t
 
 
 def test_tv1_a_commit_that_comes_late_commits_the_next_transaction(txn1: Links) -> None:
-    topic = txn1.broker.create_topic()
+    topic = txn1.create_topic()
     producer = producer_of(txn1, 1)
     producer.send(topic)
     producer.end(commit=True)
@@ -116,7 +116,7 @@ def test_tv1_a_commit_that_comes_late_commits_the_next_transaction(txn1: Links) 
 
 
 def test_tv2_data_of_the_last_epoch_is_refused_after_the_marker(txn: Links) -> None:
-    topic = txn.broker.create_topic()
+    topic = txn.create_topic()
     producer = producer_of(txn)
     producer.send(topic)
     producer.end(commit=True)
@@ -128,7 +128,7 @@ def test_tv2_data_of_the_last_epoch_is_refused_after_the_marker(txn: Links) -> N
 def test_tv1_data_after_the_marker_is_refused_unless_nothing_is_verified_and_hangs_then(
     txn1: Links, unverified: Unverified
 ) -> None:
-    topic = txn1.broker.create_topic()
+    topic = txn1.create_topic()
     producer, log = producer_of(txn1, 1), txn1.log(topic)
     producer.send(topic)
     producer.end(commit=True)
@@ -161,7 +161,7 @@ def test_tv1_any_end_of_nothing_is_refused(txn1: Links) -> None:
 
 
 def test_tv1_the_same_end_again_is_fine_and_the_other_is_not(txn1: Links) -> None:
-    topic = txn1.broker.create_topic()
+    topic = txn1.create_topic()
     producer = producer_of(txn1, 1)
     producer.send(topic)
     producer.end(commit=True)
@@ -170,7 +170,7 @@ def test_tv1_the_same_end_again_is_fine_and_the_other_is_not(txn1: Links) -> Non
 
 
 def test_tv2_the_other_end_of_a_transaction_that_has_ended_is_refused(txn: Links) -> None:
-    topic = txn.broker.create_topic()
+    topic = txn.create_topic()
     producer = producer_of(txn)
     producer.send(topic)
     producer.end(commit=True)
@@ -181,7 +181,7 @@ def test_tv2_the_other_end_of_a_transaction_that_has_ended_is_refused(txn: Links
 
 
 def test_a_deleted_topic_does_not_hold_up_the_commit(txn: Links) -> None:
-    kept, deleted = txn.broker.create_topic(), txn.broker.create_topic()
+    kept, deleted = txn.create_topic(), txn.create_topic()
     producer = producer_of(txn)
     producer.send(kept)
     producer.send(deleted)

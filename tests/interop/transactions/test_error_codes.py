@@ -27,7 +27,7 @@ def test_init_refuses_what_no_producer_may_ask_for(txn: Links) -> None:
 
 
 def test_a_producer_id_that_is_not_the_ids_own_is_fatal(txn: Links) -> None:
-    topic = txn.broker.create_topic()
+    topic = txn.create_topic()
     producer = producer_of(txn)
     producer.producer_id += 1_000_000
     assert producer.try_add(topic) == "INVALID_PRODUCER_ID_MAPPING"
@@ -39,7 +39,7 @@ def test_a_producer_id_that_is_not_the_ids_own_is_fatal(txn: Links) -> None:
 
 
 def test_an_older_epoch_is_fatal_at_the_coordinator_and_abortable_at_the_leader(txn: Links) -> None:
-    topic = txn.broker.create_topic()
+    topic = txn.create_topic()
     old = producer_of(txn)
     old.send(topic)
     old.end(commit=True)
@@ -56,7 +56,7 @@ def test_an_older_epoch_is_fatal_at_the_coordinator_and_abortable_at_the_leader(
 
 
 def test_one_bad_partition_fails_all(txn: Links) -> None:
-    topic = txn.broker.create_topic()
+    topic = txn.create_topic()
     producer = producer_of(txn)
     answers = producer.add_each({topic: [0], "no-such-topic": [0]})
     assert sorted(answers) == ["OPERATION_NOT_ATTEMPTED", "UNKNOWN_TOPIC_OR_PARTITION"]
@@ -64,7 +64,7 @@ def test_one_bad_partition_fails_all(txn: Links) -> None:
 
 
 def test_sequences_that_do_not_follow_can_be_sent_again_in_order(txn: Links) -> None:
-    topic = txn.broker.create_topic()
+    topic = txn.create_topic()
     producer, log = producer_of(txn), txn.log(topic)
     assert producer.try_send(topic, sequence=5) == "OUT_OF_ORDER_SEQUENCE_NUMBER", "the first is 0"
     producer.send(topic)
@@ -75,7 +75,7 @@ def test_sequences_that_do_not_follow_can_be_sent_again_in_order(txn: Links) -> 
 
 
 def test_plain_records_of_a_producer_with_an_open_transaction_are_refused(txn: Links) -> None:
-    topic = txn.broker.create_topic()
+    topic = txn.create_topic()
     producer = producer_of(txn)
     producer.send(topic)
     assert producer.try_send(topic, transactional=False) == "INVALID_TXN_STATE"
@@ -83,7 +83,7 @@ def test_plain_records_of_a_producer_with_an_open_transaction_are_refused(txn: L
 
 
 def test_a_request_to_another_than_the_coordinator_looks_it_up_again(txn3: Links) -> None:
-    topic = txn3.broker.create_topic()
+    topic = txn3.create_topic()
     producer = producer_of(txn3)
     found = txn3.any().get(
         FindCoordinatorRequest(key_type=1, coordinator_keys=[producer.id]), 4, FindCoordinatorResponse
@@ -106,7 +106,7 @@ def test_an_empty_id_is_no_id(txn: Links, transactional_id: str | None) -> None:
 
 
 def test_markers_need_an_epoch_and_a_coordinator_that_are_not_older(txn: Links) -> None:
-    topic = txn.broker.create_topic()
+    topic = txn.create_topic()
     producer, log = producer_of(txn), txn.log(topic)
     producer.send(topic)
     producer.end(commit=True)

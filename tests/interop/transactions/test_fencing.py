@@ -10,7 +10,7 @@ SOON_MS = 300
 
 
 def test_tv2_another_producer_aborts_and_gets_the_epoch_after_the_next(txn: Links) -> None:
-    topic = txn.broker.create_topic()
+    topic = txn.create_topic()
     old = producer_of(txn)
     old.send(topic)
     new = TxnProducer(txn, transactional_id=old.id)
@@ -24,7 +24,7 @@ def test_tv2_another_producer_aborts_and_gets_the_epoch_after_the_next(txn: Link
 
 
 def test_tv1_another_producer_aborts_and_gets_the_epoch_after_the_next(txn1: Links) -> None:
-    topic = txn1.broker.create_topic()
+    topic = txn1.create_topic()
     old = producer_of(txn1, 1)
     old.send(topic)
     new = TxnProducer(txn1, 1, old.id)
@@ -37,7 +37,7 @@ def test_tv1_another_producer_aborts_and_gets_the_epoch_after_the_next(txn1: Lin
 
 
 def test_tv1_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(txn1: Links) -> None:
-    topic = txn1.broker.create_topic()
+    topic = txn1.create_topic()
     producer = TxnProducer(txn1, 1).init(timeout_ms=SOON_MS)
     producer.send(topic)
     producer.wait_for("CompleteAbort")
@@ -49,7 +49,7 @@ def test_tv1_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fence
 
 
 def test_tv2_a_transaction_that_takes_too_long_is_aborted_and_its_producer_may_go_on(txn: Links) -> None:
-    topic = txn.broker.create_topic()
+    topic = txn.create_topic()
     producer = TxnProducer(txn).init(timeout_ms=SOON_MS)
     producer.send(topic)
     producer.wait_for("CompleteAbort")
@@ -62,7 +62,7 @@ def test_tv2_a_transaction_that_takes_too_long_is_aborted_and_its_producer_may_g
 
 
 def test_an_init_that_names_its_epoch_is_repeatable_until_a_stranger_comes(txn: Links) -> None:
-    topic = txn.broker.create_topic()
+    topic = txn.create_topic()
     producer = producer_of(txn)
     producer.send(topic)
     producer.end(commit=True)
@@ -82,7 +82,7 @@ def test_an_init_that_names_its_epoch_is_repeatable_until_a_stranger_comes(txn: 
 
 
 def test_a_forgotten_id_is_unknown_and_begins_anew(forgetful: Links) -> None:
-    topic = forgetful.broker.create_topic()
+    topic = forgetful.create_topic()
     producer = producer_of(forgetful)
     first = producer.producer_id
     eventually(lambda: producer.described().error_code == 105, "the id to be forgotten")

@@ -29,7 +29,7 @@ def new_id() -> str:
 
 @by_client
 def test_transactions_of_one_client_are_read_by_all(txn: Links, client: ForeignClient) -> None:
-    topic, bootstrap = txn.broker.create_topic(), txn.broker.bootstrap
+    topic, bootstrap = txn.create_topic(), txn.broker.bootstrap
     client.write(bootstrap, new_id(), topic, SCRIPT)
     for reader in FOREIGN:
         assert reader.read_until(bootstrap, topic, b"end", committed=True) == COMMITTED, reader.name
@@ -38,14 +38,14 @@ def test_transactions_of_one_client_are_read_by_all(txn: Links, client: ForeignC
 
 @by_client
 def test_transactions_of_one_client_at_tv1(txn1: Links, client: ForeignClient) -> None:
-    topic, bootstrap = txn1.broker.create_topic(), txn1.broker.bootstrap
+    topic, bootstrap = txn1.create_topic(), txn1.broker.bootstrap
     client.write(bootstrap, new_id(), topic, SCRIPT)
     assert client.read_until(bootstrap, topic, b"end", committed=True) == COMMITTED
 
 
 @by_client
 def test_records_and_offsets_are_copied_in_one_transaction(txn: Links, client: ForeignClient) -> None:
-    source, target, bootstrap = txn.broker.create_topic(), txn.broker.create_topic(), txn.broker.bootstrap
+    source, target, bootstrap = txn.create_topic(), txn.create_topic(), txn.broker.bootstrap
     copier, group = new_id(), f"group-{uuid.uuid4().hex[:12]}"
     client.write(bootstrap, new_id(), source, SCRIPT)
 
@@ -62,7 +62,7 @@ def test_records_and_offsets_are_copied_in_one_transaction(txn: Links, client: F
 def test_the_next_of_an_id_takes_over_from_one_that_left_its_transaction_open(
     txn: Links, client: ForeignClient
 ) -> None:
-    topic, bootstrap = txn.broker.create_topic(), txn.broker.bootstrap
+    topic, bootstrap = txn.create_topic(), txn.broker.bootstrap
     left = TxnProducer(txn).init()
     left.send(topic)
     client.write(bootstrap, left.id, topic, [([b"end"], True)])
@@ -71,7 +71,7 @@ def test_the_next_of_an_id_takes_over_from_one_that_left_its_transaction_open(
 
 
 def test_the_java_producer_writes_transactions_and_the_console_consumer_reads_commits(txn: Links) -> None:
-    topic, bootstrap = txn.broker.create_topic(), txn.broker.bootstrap
+    topic, bootstrap = txn.create_topic(), txn.broker.bootstrap
     open_one = TxnProducer(txn).init()
     open_one.send(topic)
     open_one.end(commit=False)

@@ -16,7 +16,7 @@ from tests.interop.waiting import eventually
 @pytest.fixture
 def group(txn: Links) -> Iterator[Group]:
     """A group that nobody has heard of yet, and a topic of its own."""
-    with Group(txn.broker, txn.broker.create_topic(4)) as group:
+    with Group(txn.broker, txn.create_topic(4)) as group:
         yield group
 
 
@@ -49,7 +49,7 @@ def test_tv2_an_offset_of_an_open_transaction_is_unstable_until_it_ends(
 
 @pytest.mark.parametrize(("commit", "after"), [(True, 10), (False, 5)], ids=["commit", "abort"])
 def test_tv1_offsets_are_added_to_the_transaction_first(txn1: Links, commit: bool, after: int) -> None:
-    with Group(txn1.broker, txn1.broker.create_topic(4)) as group:
+    with Group(txn1.broker, txn1.create_topic(4)) as group:
         assert group.classic().commit(5) == 0
         producer = producer_of(txn1, 1)
         assert producer.try_commit_offset(group.name, group.topic, 10) == "TRANSACTION_ABORTABLE"

@@ -65,7 +65,7 @@ def open_unknown(txn: Links, unverified: Unverified, topic: str, age_ms: int = L
 def test_transactions_are_listed_by_state_producer_age_and_pattern(
     txn: Links, client: Client, cli: Cli
 ) -> None:
-    topic = txn.broker.create_topic()
+    topic = txn.create_topic()
     idle, busy = producer_of(txn), producer_of(txn)
     busy.send(topic)
     listed = client.admin.list_transactions()
@@ -91,7 +91,7 @@ def test_transactions_are_listed_by_state_producer_age_and_pattern(
 def test_a_transaction_is_described_with_the_partitions_that_wait_for_its_marker(
     txn: Links, client: Client, cli: Cli
 ) -> None:
-    held, free = txn.broker.create_topic(), txn.broker.create_topic(2)
+    held, free = txn.create_topic(), txn.create_topic(2)
     producer = TxnProducer(txn)
     with pytest.raises(TransactionalIdNotFoundError, match=producer.id):
         client.admin.describe_transaction(producer.id)
@@ -123,7 +123,7 @@ def test_a_transaction_is_described_with_the_partitions_that_wait_for_its_marker
 def test_producers_of_a_partition_are_described_with_where_their_transactions_begin(
     txn: Links, client: Client, cli: Cli
 ) -> None:
-    topic = txn.broker.create_topic(2)
+    topic = txn.create_topic(2)
     producer = producer_of(txn)
     producer.send(topic)
     producer.end(commit=True)
@@ -143,9 +143,9 @@ def test_producers_of_a_partition_are_described_with_where_their_transactions_be
 def test_what_no_coordinator_knows_hangs_until_it_is_aborted(
     txn: Links, client: Client, cli: Cli, unverified: Unverified
 ) -> None:
-    topic = txn.broker.create_topic()
+    topic = txn.create_topic()
     producer, log = open_unknown(txn, unverified, topic), txn.log(topic)
-    young = txn.broker.create_topic()
+    young = txn.create_topic()
     open_unknown(txn, unverified, young, age_ms=0)
     (hanging,) = client.admin.find_hanging_transactions([topic, young])
     partition = TopicPartition(topic, 0)
@@ -154,7 +154,7 @@ def test_what_no_coordinator_knows_hangs_until_it_is_aborted(
         producer.producer_id,
         0,
     )
-    assert [each.partition for each in client.admin.find_hanging_transactions()] == [partition]
+    assert partition in [each.partition for each in client.admin.find_hanging_transactions()]
     (node,) = txn.broker.node_ids
     assert client.admin.find_hanging_transactions(topic, broker=node) == (hanging,)
     assert client.admin.find_hanging_transactions(topic, broker=node + 1) == ()
@@ -172,7 +172,7 @@ def test_what_no_coordinator_knows_hangs_until_it_is_aborted(
 def test_a_transaction_is_aborted_by_where_it_begins(
     txn: Links, client: Client, cli: Cli, unverified: Unverified
 ) -> None:
-    topic = txn.broker.create_topic()
+    topic = txn.create_topic()
     producer = open_unknown(txn, unverified, topic)
     partition = TopicPartition(topic, 0)
     with pytest.raises(ConfigurationError, match="they begin at 0"):
@@ -189,7 +189,7 @@ def test_a_transaction_is_aborted_by_where_it_begins(
 
 
 def test_markers_of_an_older_epoch_are_refused(txn: Links, client: Client) -> None:
-    topic = txn.broker.create_topic()
+    topic = txn.create_topic()
     producer = producer_of(txn)
     for _ in range(2):
         producer.send(topic)
@@ -205,7 +205,7 @@ def test_markers_of_an_older_epoch_are_refused(txn: Links, client: Client) -> No
 
 
 def test_a_fenced_producer_loses_its_transaction_and_its_id(txn: Links, client: Client, cli: Cli) -> None:
-    topic = txn.broker.create_topic()
+    topic = txn.create_topic()
     producer = producer_of(txn)
     producer.send(topic)
     fenced = client.admin.fence_producers([producer.id])
@@ -222,7 +222,7 @@ def test_a_fenced_producer_loses_its_transaction_and_its_id(txn: Links, client: 
 
 
 def test_kafkas_own_tool_sees_the_same(txn: Links, client: Client, unverified: Unverified) -> None:
-    topic = txn.broker.create_topic()
+    topic = txn.create_topic()
     producer = open_unknown(txn, unverified, topic)
     bootstrap = txn.broker.bootstrap
 

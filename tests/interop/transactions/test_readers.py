@@ -10,7 +10,7 @@ from tests.interop.waiting import eventually
 
 
 def test_aborted_records_are_sent_and_named(txn: Links) -> None:
-    topic = txn.broker.create_topic()
+    topic = txn.create_topic()
     producer, log = producer_of(txn), txn.log(topic)
     producer.send(topic)
     producer.end(commit=False)
@@ -24,7 +24,7 @@ def test_aborted_records_are_sent_and_named(txn: Links) -> None:
 
 
 def test_two_transactions_that_overlap_end_one_after_the_other(txn: Links) -> None:
-    topic = txn.broker.create_topic()
+    topic = txn.create_topic()
     p, q, log = producer_of(txn), producer_of(txn), txn.log(topic)
     p.send(topic, 1)
     assert log.stable_end == 0
@@ -40,7 +40,7 @@ def test_two_transactions_that_overlap_end_one_after_the_other(txn: Links) -> No
 
 
 def test_open_records_do_not_count_for_a_reader_of_commits_that_waits_for_bytes(txn: Links) -> None:
-    topic = txn.broker.create_topic()
+    topic = txn.create_topic()
     producer = producer_of(txn)
     producer.send(topic, 5, size=1000)
     leader = txn.broker.address(txn.broker.leader(topic))
@@ -56,7 +56,7 @@ def test_open_records_do_not_count_for_a_reader_of_commits_that_waits_for_bytes(
 
 
 def test_a_marker_without_records_moves_the_end_and_aborts_nothing(txn: Links) -> None:
-    topic = txn.broker.create_topic()
+    topic = txn.create_topic()
     producer, log = producer_of(txn), txn.log(topic)
     producer.add(topic)
     assert log.batches() == []
