@@ -193,7 +193,8 @@ class ApacheBroker(Broker):
     def move_leader(self, topic: str, partition: int, node_id: int) -> None:
         # The first replica is the preferred leader: put it first, then elect it.
         others = [other for other in self.node_ids if other != node_id]
-        with Connection(self.bootstrap) as connection:
+        # The node is up, which others need not be.
+        with Connection(self.address(node_id)) as connection:
             _reassign(connection, topic, partition, [node_id, *others])
             _elect_preferred(connection, topic, partition)
         eventually(lambda: self.leader(topic, partition) == node_id, f"node {node_id} to lead {topic}")

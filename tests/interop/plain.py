@@ -26,7 +26,8 @@ CLIENT_ID = "ottla-tests"
 class Connection:
     """One connection that asks and waits for the answer; `send` and `receive` are its two halves."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, client_id: str = CLIENT_ID) -> None:
+        self._client_id = client_id
         host, _, port = bootstrap.partition(",")[0].rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=60)
         self._splitter = FrameSplitter()
@@ -51,7 +52,9 @@ class Connection:
         assert self._sent is None, f"the last request has no answer yet: {self._sent}"
         self._correlation_id += 1
         self._sent = (api_for_key(request.API_KEY), version)
-        self._socket.sendall(b"".join(encode_request(request, version, self._correlation_id, CLIENT_ID)))
+        self._socket.sendall(
+            b"".join(encode_request(request, version, self._correlation_id, self._client_id))
+        )
 
     def receive(self) -> Message:
         """The answer to what was sent last."""
