@@ -17,6 +17,7 @@ FUZZ_CONNECTIONS ?= 20000
 CHAOS_SEEDS ?= 2000
 NEMESIS_SEEDS ?= 1000
 CHAIN_RECORDS ?= 500000
+COPY_RECORDS ?= 100000
 SOAK_SECONDS ?= 600
 FUZZ_STEPS ?= 10000
 FUZZ_SEED ?=
@@ -24,7 +25,7 @@ FUZZ_SEED ?=
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup test test-spark test-sim test-kafka test-kafka-full
-.PHONY: chaos nemesis nemesis-groups chains interleavings soak fuzz fuzz-kafka sanitize
+.PHONY: chaos nemesis nemesis-groups chains interleavings soak copies fuzz fuzz-kafka sanitize
 .PHONY: lint format stubs bench wheel demo clean
 
 help: ## this list
@@ -74,6 +75,9 @@ nemesis-groups: $(STAMP) ## chains of consumer groups under the same faults, wit
 
 chains: $(STAMP) ## chains of consumer groups on sockets, with many records (CHAIN_RECORDS=N)
 	OTTLA_CHAIN_RECORDS=$(CHAIN_RECORDS) $(PY) -m pytest tests/client/group/test_chains.py
+
+copies: $(STAMP) ## topics copied in transactions while brokers and copiers are bounced, on all clusters (COPY_RECORDS=N)
+	OTTLA_COPY_RECORDS=$(COPY_RECORDS) $(PY) -m pytest -m "kafka or kafka_full or not kafka" tests/interop/transactions/test_copies.py
 
 lint: $(STAMP) ## ruff and mypy --strict
 	$(PY) -m ruff check .

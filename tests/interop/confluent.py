@@ -116,6 +116,11 @@ def leader(bootstrap: str, topic: str, partition: int = 0) -> int:
     return int(metadata.topics[topic].partitions[partition].leader)
 
 
+def partitions(bootstrap: str, topic: str) -> int:
+    """How many it has."""
+    return len(_admin(bootstrap).list_topics(topic, timeout=10).topics[topic].partitions)
+
+
 def replicas(bootstrap: str, topic: str, partition: int = 0) -> list[int]:
     """The broker ids of the partition's replicas, the preferred leader first."""
     metadata = _admin(bootstrap).list_topics(topic, timeout=10)
