@@ -27,7 +27,7 @@ Run = Callable[[WorldBody], object]
 Body = Callable[[World, AsyncCluster, Producer], Awaitable[None]]
 
 UNKNOWN_PARTITION, NOT_LEADER, TIMED_OUT, NOT_ENOUGH_REPLICAS = 3, 6, 7, 19
-INVALID_EPOCH, COORDINATOR_FENCED = 47, 52
+INVALID_EPOCH, COORDINATOR_FENCED, UNKNOWN_SERVER_ERROR = 47, 52, -1
 ORDERS = ("orders", 0)
 
 
@@ -169,6 +169,27 @@ def test_many_markers_are_answered_by_their_producers() -> None:
         assert cluster.partition("orders").log.log_end_offset == 2
         empty = await producer.client.ask(WriteTxnMarkersRequest(), 2, WriteTxnMarkersResponse)
         assert empty.markers == []
+
+    played(in_simulation, body)
+
+
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (1, -1)])
+def test_a_marker_of_no_producer_fails_the_request(producer_id: int, epoch: int) -> None:
+    async def body(world: World, cluster: AsyncCluster, producer: Producer) -> None:
+        assert await write_markers(producer.client, producer_id, epoch, ORDERS) == [UNKNOWN_SERVER_ERROR]
+        assert cluster.partition("orders").log.log_end_offset == 0
+
+    played(in_simulation, body)
+
+
+def test_a_reader_at_the_last_stable_offset_hears_of_no_aborted_transaction() -> None:
+    async def body(world: World, cluster: AsyncCluster, producer: Producer) -> None:
+        await producer.send(b"open")
+        other = Producer(producer.client, id=2)
+        await other.send(b"aborted")
+        assert await other.end(commit=False) == [0]
+        found = await fetch_committed(producer.client)
+        assert (found.last_stable_offset, found.records, aborted(found)) == (0, b"", [])
 
     played(in_simulation, body)
 

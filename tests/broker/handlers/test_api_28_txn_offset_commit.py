@@ -8,8 +8,11 @@ from dataclasses import dataclass
 import pytest
 
 from ottla.broker.cluster.cluster import AsyncCluster
+from ottla.broker.coordinator.groups.records import OffsetCommitValue, decode
 from ottla.broker.coordinator.internal_topics import OFFSETS_TOPIC, coordinator_partition
 from ottla.errors import BrokerError
+from ottla.wire import ZERO_UUID
+from ottla.wire.batches import batch_headers
 from ottla.wire.messages import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
@@ -24,6 +27,7 @@ from ottla.wire.messages import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
+from ottla.wire.records import decode_fetch
 from tests.broker.coordinator.scripted import ScriptedCoordinator
 from tests.broker.handlers.transactions import write_markers
 from tests.broker.worlds import Body as WorldBody
@@ -231,6 +235,24 @@ def test_what_the_metadata_does_not_have_is_refused_alone() -> None:
             "nowhere": {0: UNKNOWN_PARTITION, 9: UNKNOWN_PARTITION},
         }
         assert await w.commit(index=9) == UNKNOWN_PARTITION
+
+    played(in_simulation, body)
+
+
+def test_the_offsets_of_a_request_are_one_batch_of_the_producer_as_kafka_writes_it() -> None:
+    async def body(w: World28) -> None:
+        for offset in (1, 2):
+            assert await w.commit(offset) == 0
+        log = w.cluster.partition(*w.key).log
+        data = b"".join(log.read(0, 1 << 20).parts)
+        assert [
+            (each.is_transactional, each.producer_id, each.producer_epoch, each.base_sequence)
+            for each in batch_headers(data)
+        ] == [(True, 1, 0, 0)] * 2
+        keyed = [decode(record.key or b"", record.value) for record in decode_fetch(data, *w.key)]
+        assert [content.topic_id for _, content in keyed if isinstance(content, OffsetCommitValue)] == [
+            ZERO_UUID
+        ] * 2
 
     played(in_simulation, body)
 

@@ -215,6 +215,8 @@ def test_transactional_data_needs_an_id_and_one_producer() -> None:
         response = await producer.client.ask(request, TV2, ProduceResponse)
         results = response.responses[0].partition_responses
         assert [result.error_code for result in results] == [ID_MAPPING, ID_MAPPING]
+        expected = "Transactional records contained more than one producer ID"
+        assert {result.error_message for result in results} == {expected}
         assert coordinator.asked == []
 
     played(in_simulation, coordinator, body)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from ottla.broker.log.fs import MemoryFileSystem
-from ottla.broker.log.log import Log
+from ottla.broker.log.log import Log, LogConfig
 from ottla.broker.log.transactions import (
     AbortedIndex,
     AbortedTransaction,
@@ -155,6 +155,23 @@ def test_committed_transactions_are_not_reported_and_aborted_ones_are() -> None:
     assert log.aborted(0, 1) == []
     assert log.aborted(4, 5) == [(2, 1)]
     assert log.aborted(5, 5) == []
+
+
+def test_what_a_fetch_names_reaches_as_far_as_the_index_can_tell() -> None:
+    log = open_log(config=LogConfig(index_interval_bytes=400))
+    for number in range(4):  # the index has every second marker
+        begin(log, number, count=10)
+        append_marker(log, ControlType.ABORT, number)
+    everything = [(0, 0), (1, 11), (2, 22), (3, 33)]
+    assert log.aborted_in_fetch(0, 1) == [(0, 0), (1, 11)]
+    assert log.aborted_in_fetch(11, 1) == [(1, 11)]
+    assert log.aborted_in_fetch(0, 1000) == log.aborted_in_fetch(0, 100_000) == everything
+    log.roll(NOW)
+    begin(log, 9)
+    append_marker(log, ControlType.ABORT, 9)
+    assert log.aborted_in_fetch(0, 100_000) == everything, "a fetch ends with its segment"
+    assert log.aborted_in_fetch(44, 10) == [(9, 44)]
+    assert log.aborted_in_fetch(46, 10) == []
 
 
 def test_an_aborted_transaction_is_found_from_every_segment_that_has_some_of_it() -> None:

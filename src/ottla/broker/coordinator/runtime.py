@@ -37,7 +37,7 @@ from ottla.broker.coordinator.shard import (
     ShardContext,
     ShardTimers,
 )
-from ottla.broker.log.batch import NO_EPOCH, NO_PRODUCER_ID
+from ottla.broker.log.batch import NO_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from ottla.broker.log.producers import Origin
 from ottla.broker.log.transactions import read_marker
 from ottla.broker.replication.partition import ACKS_ALL
@@ -298,6 +298,8 @@ class _LedPartition(Generic[_S]):
             transactional=writer is not None,
             producer_id=NO_PRODUCER_ID if writer is None else writer.producer_id,
             producer_epoch=NO_EPOCH if writer is None else writer.epoch,
+            # Its sequences are not looked at; as Kafka writes them, every batch begins with 0.
+            base_sequence=NO_SEQUENCE if writer is None else 0,
         )
         batch = whole_batch(bytearray(data))
         assert batch is not None

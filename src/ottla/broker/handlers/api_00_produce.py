@@ -88,6 +88,26 @@ class DamagedBatchError(CorruptMessageError):
     """Not even the frame of a batch is right; the response says how."""
 
 
+class DeniedAdmissionError(NotEnoughReplicasError):
+    """The coordinator cannot say whether the data is part of a transaction; the producer tries again."""
+
+
+class SeveralProducersError(InvalidProducerIdMappingError):
+    """The transactional data of a request has one producer."""
+
+
+class NotAddedError(InvalidTxnStateError):
+    """The partition is not part of the producer's transaction."""
+
+
+_EXPLAINED: Final = (
+    RecordsRefused,
+    DamagedBatchError,
+    DeniedAdmissionError,
+    NotAddedError,
+    SeveralProducersError,
+)
+
 ProducedPartition = ProduceResponse.PartitionProduceResponse
 SentPartition = tuple[ProduceRequest.TopicProduceData, ProduceRequest.PartitionProduceData, Batch | None]
 NamedPartition = tuple[str, Uuid, int]
@@ -104,14 +124,6 @@ def _refuse(request: ProduceRequest, error: BrokerError) -> ProduceResponse | No
             for data in topic.partition_data
         }
     )
-
-
-class DeniedAdmissionError(NotEnoughReplicasError):
-    """The coordinator cannot say whether the data is part of a transaction; the producer tries again."""
-
-
-class NotAddedError(InvalidTxnStateError):
-    """The partition is not part of the producer's transaction."""
 
 
 @handles(ProduceRequest, versions=range(3, 14), advertised=range(14), refuse=_refuse)
@@ -169,7 +181,7 @@ def _transactional(
     if not producers:
         return None
     if len(producers) > 1:
-        raise InvalidProducerIdMappingError("Transactional records contained more than one producer ID")
+        raise SeveralProducersError("Transactional records contained more than one producer ID")
     support = ProducerSupport.OLD_ERRORS
     if version >= _ADDED_BY_LEADER_SINCE:
         support = ProducerSupport.ADDED_BY_LEADER
@@ -344,7 +356,7 @@ def _append(
 
 def _refused(index: int, error: BrokerError) -> ProducedPartition:
     result = ProducedPartition(index=index, error_code=error.code, base_offset=-1)
-    if isinstance(error, RecordsRefused | DamagedBatchError | DeniedAdmissionError | NotAddedError):
+    if isinstance(error, _EXPLAINED):
         result.error_message = error.message
     if isinstance(error, RecordsRefused):
         result.record_errors = [

@@ -247,10 +247,10 @@ class _Reading:
         if self.is_committed and found.is_cut and not found.size and limit:
             # Kafka throws away what it has read of a batch that does not fit, and with it the transactions.
             result.aborted_transactions = None
-        elif self.is_committed:
+        elif self.is_committed and request.fetch_offset < result.last_stable_offset:
             result.aborted_transactions = [
                 FetchResponse.AbortedTransaction(producer_id=producer_id, first_offset=first)
-                for producer_id, first in partition.log.aborted(request.fetch_offset, found.next_offset)
+                for producer_id, first in partition.log.aborted_in_fetch(request.fetch_offset, found.size)
             ]
         return result
 

@@ -28,6 +28,7 @@ from ottla.errors import (
     CoordinatorNotAvailableError,
     NotCoordinatorError,
     NotLeaderOrFollowerError,
+    UnknownServerError,
     UnknownTopicOrPartitionError,
 )
 from ottla.wire.batches import ControlType, end_transaction_marker
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from ottla.broker.server.call import Call
 
 _NOT_LEADING: Final = (CoordinatorLoadInProgressError, CoordinatorNotAvailableError, NotCoordinatorError)
+
+_NO_ID: Final = -1
 
 RequestedMarker = WriteTxnMarkersRequest.WritableTxnMarker
 MarkedProducers = dict[int, dict[PartitionKey, int]]
@@ -54,6 +57,9 @@ def _refuse(request: WriteTxnMarkersRequest, error: BrokerError) -> WriteTxnMark
 def write_txn_markers(
     node: NodeContext, request: WriteTxnMarkersRequest, call: Call
 ) -> WriteTxnMarkersResponse | Coroutine[Any, Any, WriteTxnMarkersResponse]:
+    if any(_NO_ID in (marker.producer_id, marker.producer_epoch) for marker in request.markers):
+        # Kafka fails inside, where it makes the batch.
+        raise UnknownServerError
     codes: MarkedProducers = {}
     waiting: list[tuple[dict[PartitionKey, int], AwaitedAppend]] = []
     groups: list[tuple[dict[PartitionKey, int], RequestedMarker, PartitionKey]] = []

@@ -101,6 +101,11 @@ class OffsetIndex:
         entry = bisect_right(self._offsets, min(offset - self._base, LARGEST_RELATIVE_OFFSET)) - 1
         return self._positions[entry] if entry >= 0 else 0
 
+    def first_offset_at(self, position: int) -> int | None:
+        """The offset of the first entry at `position` or behind it."""
+        entry = bisect_left(self._positions, min(position, 2**32 - 1))
+        return self._base + self._offsets[entry] if entry < len(self._offsets) else None
+
     def last_start_before(self, position: int) -> int:
         """A position where a batch begins, at or before `position`."""
         if not self._positions:

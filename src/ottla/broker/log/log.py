@@ -397,6 +397,22 @@ class Log:
         concerned = self._segments[self._number_of(start) :]
         return aborted_between((segment.aborted for segment in concerned), start, end)
 
+    def aborted_in_fetch(self, offset: int, size: int) -> list[tuple[int, int]]:
+        """The same for a reader who has got that many bytes from `offset` on.
+
+        As in Kafka the index says how far they reach, which is sparse: what is named may begin behind the bytes.
+        """
+        first = self._number_of(offset)
+        for number, segment in enumerate(self._segments[first:], first):
+            found = segment.locate(offset)
+            if found is not None:
+                following = [each.base_offset for each in self._segments[number + 1 : number + 2]]
+                bound = segment.bound_behind(found, size)
+                if bound is None:
+                    bound = following[0] if following else self.log_end_offset
+                return self.aborted(offset, bound)
+        return []
+
     def replicated_to(self, offset: int) -> None:
         """Everything below `offset` is on all replicas in sync."""
         self._replicated_to = offset

@@ -212,6 +212,10 @@ class Segment:
         filled = max(found.end, min(found.start + max_bytes, end))
         return SegmentRange(found.start, filled, found.next_offset, True)
 
+    def bound_behind(self, first: BatchPosition, size: int) -> int | None:
+        """An offset that lies behind the bytes from a batch on, as far as the index tells; None: it has no such."""
+        return self._offsets.first_offset_at(first.position + size)
+
     def _last_before(self, first: BatchPosition, limit: int) -> BatchPosition:
         """The last batch that ends at `limit` or before it, from `first` on."""
         indexed = max(self._offsets.last_start_before(limit), first.position)
