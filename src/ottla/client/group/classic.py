@@ -246,8 +246,11 @@ class ClassicLoop(MemberLoop):
     async def _heartbeats(self) -> None:
         membership, config = self._membership, self._config
         interval = config.heartbeat_interval_ms / 1000
+        due = self._clock.monotonic() + interval
         while True:
-            await self._clock.sleep(interval)
+            await self._clock.sleep(max(0.0, due - self._clock.monotonic()))
+            # From one to the next, not from a response: a coordinator that is slow is not asked less often.
+            due = self._clock.monotonic() + interval
             self._check_poll()
             request = HeartbeatRequest(
                 group_id=membership.group_id,

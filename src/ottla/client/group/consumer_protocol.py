@@ -114,6 +114,8 @@ class ConsumerGroupLoop(MemberLoop):
     """The loop of a member of a KIP-848 group."""
 
     _interval = _FIRST_INTERVAL_S
+    _sent_at = 0.0
+    """When the last heartbeat was."""
     _failures = 0
     _unreleased = 0
     _is_full = True
@@ -141,7 +143,8 @@ class ConsumerGroupLoop(MemberLoop):
                 self._is_full = self._is_full or reaction is not Reaction.GO_ON
                 reaction, reason, error = await self._beat()
             if reaction is Reaction.GO_ON:
-                await self._pause(self._interval)
+                # From one to the next, as in classic groups, and not from a response.
+                await self._pause(max(0.0, self._sent_at + self._interval - self._clock.monotonic()))
             else:
                 await self._failed(reaction, reason, error)
         await self._leave()
@@ -170,6 +173,7 @@ class ConsumerGroupLoop(MemberLoop):
         try:
             request = await self._request()
             owned = _owned_ids(request)
+            self._sent_at = self._clock.monotonic()
             # Once: a response that got lost may have had the assignment, which the coordinator gives again only to a
             # heartbeat that says everything. The loop sends that one.
             response = await self._requests.send(
