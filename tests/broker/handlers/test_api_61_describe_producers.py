@@ -1,12 +1,14 @@
-"""DescribeProducers: what a leader remembers of producers."""
+"""DescribeProducers: what a replica remembers of producers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from ottla.broker import Cluster
+from ottla.wire.batches import ControlType
 from ottla.wire.messages import DescribeProducersRequest, DescribeProducersResponse
 from tests.broker.handlers.requests import TIME, batch, produce, send
+from tests.broker.log.support import append_marker, append_to, make_batch
 from tests.broker.worlds import World, in_simulation
 
 
@@ -48,10 +50,41 @@ def test_what_does_not_exist_is_unknown(kafka: Cluster, new_topic: Callable[...,
     assert (part.error_message or "").startswith("Topic name is invalid: 'b b' contains")
 
 
-def test_only_the_leader_answers(kafka3: Cluster, new_topic: Callable[..., str]) -> None:
-    topic = new_topic(kafka3)
-    (part,) = describe(kafka3, topic, 0, node=kafka3.leader(topic) % 3 + 1)
-    assert (part.error_code, part.error_message) == (6, None)
+def test_any_replica_answers_and_no_other_node(kafka3: Cluster, new_topic: Callable[..., str]) -> None:
+    topic = new_topic(kafka3, replicas=2)
+    produce(kafka3, topic, batch([b"1"], producer=(7, 0, 0)))
+    answers = {}
+    for node in (1, 2, 3):
+        (part,) = describe(kafka3, topic, 0, node=node)
+        answers[node] = (part.error_code, [state.producer_id for state in part.active_producers])
+    with_replica = [answer for answer in answers.values() if not answer[0]]
+    assert with_replica == [(0, [7])] * 2
+    assert sorted(code for code, _ in answers.values()) == [0, 0, 6]
+
+
+def test_an_open_transaction_is_told_with_its_beginning(
+    kafka: Cluster, new_topic: Callable[..., str]
+) -> None:
+    topic = new_topic(kafka)
+    produce(kafka, topic, batch([b"1"]))
+
+    def write() -> None:
+        partition = kafka._cluster.partition(topic)
+        append_to(partition, make_batch(2, producer=(7, 3, 0), transactional=True))
+        append_marker(partition.log, ControlType.COMMIT, 8, epoch=1, coordinator_epoch=5)
+
+    kafka.call(write)
+    (part,) = describe(kafka, topic, 0)
+    assert [
+        (
+            state.producer_id,
+            state.producer_epoch,
+            state.last_sequence,
+            state.coordinator_epoch,
+            state.current_txn_start_offset,
+        )
+        for state in part.active_producers
+    ] == [(7, 3, 1, -1, 1), (8, 1, -1, 5, -1)]
 
 
 def test_a_producer_is_forgotten_when_its_id_is_looked_for_and_has_expired() -> None:

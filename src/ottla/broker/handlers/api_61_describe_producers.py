@@ -1,7 +1,8 @@
-"""DescribeProducers: what a partition's leader knows of the producers that have written to it (KIP-664).
+"""DescribeProducers: what a replica knows of the producers that have written to its partition (KIP-664).
 
-Idempotent and transactional ones; a producer without an id leaves no trace. Only the leader serves it. A partition
-that a topic does not have is UNKNOWN_TOPIC_OR_PARTITION like the topic itself, but without a word.
+Idempotent and transactional ones; a producer without an id leaves no trace. Clients ask the leader, but any replica
+answers. A partition that a topic does not have is UNKNOWN_TOPIC_OR_PARTITION like the topic itself, but without a
+word.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def _described_partition(node: NodeContext, call: Call, topic: str, index: int) 
 
 
 def _producers(node: NodeContext, topic: str, index: int) -> list[DescribeProducersResponse.ProducerState]:
-    return [_described(state) for state in node.replicas.led(topic, index).log.producers.active()]
+    return [_described(state) for state in node.replicas.hosted(topic, index).log.producers.active()]
 
 
 def _described(state: ProducerStateEntry) -> DescribeProducersResponse.ProducerState:
