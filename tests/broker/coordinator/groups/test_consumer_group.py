@@ -78,6 +78,9 @@ def test_a_member_commits_in_its_epoch(world: ConsumerWorld) -> None:
     assert commit(world.group, "nobody", 2) == UnknownMemberIdError.code
     assert commit(world.group, "a", 2, version=8) == UnsupportedVersionError.code
     assert commit(world.group, "a", 2, version=3, transactional=True) == 0
+    assert commit(world.group, "", -1, version=3, transactional=True) == 0, "it names no member"
+    assert commit(world.group, "", -1) == UnknownMemberIdError.code
+    assert commit(world.group, "", -2, transactional=True) == UnknownMemberIdError.code
 
 
 def test_an_older_epoch_commits_what_the_member_has_held_since(world: ConsumerWorld) -> None:

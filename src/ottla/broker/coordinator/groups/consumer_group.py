@@ -202,6 +202,8 @@ class ConsumerGroup:
     def validate_commit(self, attempt: CommitAttempt) -> PartitionCheck | None:
         if attempt.generation < 0 and self.is_empty:
             return None
+        if attempt.transactional and attempt.names_nobody:
+            return None
         member = self.member(attempt.member_id)
         is_classic = member.classic is not None
         if not attempt.transactional and not is_classic and attempt.version < _EPOCHS_IN_COMMITS_SINCE:

@@ -30,6 +30,11 @@ class CommitAttempt:
     """Of the request."""
     transactional: bool = False
 
+    @property
+    def names_nobody(self) -> bool:
+        """As a producer that does not say for which member it commits (before KIP-447, none does)."""
+        return self.generation == -1 and not self.member_id and self.instance_id is None
+
 
 PartitionCheck = Callable[[str, int], None]
 """Raises the error with which a commit that has (topic, partition) is refused, all of it."""
