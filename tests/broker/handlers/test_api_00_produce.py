@@ -21,10 +21,13 @@ from ottla.errors import (
     UnknownServerError,
     UnknownTopicOrPartitionError,
 )
+from ottla.wire.batches import encode_batch
 from ottla.wire.messages import ProduceRequest, ProduceResponse
 from tests.broker import worlds
-from tests.broker.handlers.requests import batch, send
+from tests.broker.handlers.groups import coordinator
+from tests.broker.handlers.requests import TIME, batch, send
 from tests.interop.comparison.damage import with_a_flipped_bit, with_attributes, with_magic
+from tests.interop.plain import Connection
 
 GOOD = batch([b"good"])
 OLD = with_magic(GOOD, 1)
@@ -114,6 +117,25 @@ def test_what_kafka_fails_over_inside_fails_every_partition(
     assert end(kafka, topic) == 0
     # Newer clients may use any codec that there is: it is the batch alone that is refused.
     assert codes(produce(kafka, topic, (0, GOOD), (1, unknown_codec))) == {0: 0, 1: UnknownServerError.code}
+
+
+@pytest.mark.parametrize(("client_id", "code"), [("anyone", 17), ("__admin_client", 0)])
+def test_only_the_admin_client_of_kafka_writes_to_internal_topics(
+    kafka: Cluster, client_id: str, code: int
+) -> None:
+    coordinator(kafka, "g")  # whose topic is made for it
+    data = ProduceRequest.PartitionProduceData(index=0, records=keyed_batch())
+    topic = ProduceRequest.TopicProduceData(name="__consumer_offsets", partition_data=[data])
+    request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic])
+    with Connection(kafka.bootstrap, client_id) as connection:
+        response = connection.ask(request, 9)
+    assert isinstance(response, ProduceResponse)
+    assert response.responses[0].partition_responses[0].error_code == code
+
+
+def keyed_batch() -> bytes:
+    """A record of a kind that no coordinator knows: it is passed over when the partition is loaded."""
+    return encode_batch([(0, TIME, b"\x7f\xff", b"", [])])
 
 
 @pytest.mark.parametrize("loses_leader", [False, True], ids=["too slow", "no leader any more"])

@@ -65,6 +65,8 @@ _TOPIC_IDS_SINCE: Final = 13
 _ABORTABLE_SINCE: Final = 11
 _ADDED_BY_LEADER_SINCE: Final = 12
 _VALID_ACKS: Final = (-1, 0, 1)
+_ADMIN_CLIENT: Final = "__admin_client"
+"""The one client id that may write to Kafka's own topics: that of a tool which repairs them."""
 # What older producers, to which a coordinator said it, do not try again; the error that they get makes them.
 _UNEXPECTED: Final = (
     CoordinatorLoadInProgressError,
@@ -332,7 +334,7 @@ def _append(
     try:
         if acks not in _VALID_ACKS:
             raise InvalidRequiredAcksError(topic=topic, partition=index, broker=node.id)
-        if is_internal(topic):
+        if is_internal(topic) and call.client_id != _ADMIN_CLIENT:
             raise InvalidTopicError(f"Cannot append to internal topic {topic}")
         partition = node.replicas.hosted(topic, index)
         appended = node.replicas.append(partition, batch, acks, node.now_ms(), guard=guard)
