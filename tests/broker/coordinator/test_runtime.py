@@ -61,6 +61,9 @@ class Counters:
     def on_loaded(self) -> None:
         self.events.append("loaded")
 
+    def on_unloaded(self) -> None:
+        self.events.append("unloaded")
+
     def on_metadata(self, delta: Delta) -> None:
         self.events.append("metadata")
 

@@ -31,7 +31,7 @@ from ottla.broker.controller.configs import ControllerRules
 from ottla.broker.controller.node import ControllerNode
 from ottla.broker.controller.state import ControllerState
 from ottla.broker.log.fs import FileSystem, MemoryFileSystem
-from ottla.broker.metadata.features import SUPPORTED
+from ottla.broker.metadata.features import supported
 from ottla.broker.metadata.image import PartitionImage
 from ottla.broker.metadata.records import NO_LEADER
 from ottla.broker.replication.partition import Partition
@@ -195,7 +195,10 @@ class AsyncCluster:
     # The controller
 
     def _make_controller(self) -> ControllerNode:
-        features = {feature.name: (feature.min_version, feature.max_version) for feature in SUPPORTED}
+        features = {
+            feature.name: (feature.min_version, feature.max_version)
+            for feature in supported(self._max_versions)
+        }
         state = ControllerState(
             self.cluster_id,
             ControllerRules(self._configs),

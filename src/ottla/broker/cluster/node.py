@@ -24,6 +24,7 @@ from ottla.broker.coordinator.internal_topics import OFFSETS_TOPIC
 from ottla.broker.coordinator.partition_adds import VERIFIED_SINCE, PartitionAdds
 from ottla.broker.coordinator.producer_ids import ProducerIdBlock
 from ottla.broker.coordinator.runtime import CoordinatorRuntime
+from ottla.broker.coordinator.transactions.coordinator import TransactionCoordinator
 from ottla.broker.handlers import BROKER_APIS
 from ottla.broker.handlers.context import NodeContext
 from ottla.broker.log.checkpoints import take_clean_shutdown, write_clean_shutdown
@@ -121,7 +122,19 @@ class Node:
             runtime=runtime,
         )
         self.background = BackgroundTasks(f"node {self.id}")
-        apis = BROKER_APIS.limited(options.max_versions or {})
+        producer_ids = ProducerIdBlock(self.link)
+        self.transactions = TransactionCoordinator(
+            node_id=self.id,
+            image=self.image,
+            configs=self.configs,
+            replicas=self.replicas,
+            runtime=runtime,
+            link=links,
+            producer_ids=producer_ids,
+            background=self.background,
+        )
+        max_versions = options.max_versions or {}
+        apis = BROKER_APIS.limited(max_versions)
         self.context = NodeContext(
             id=self.id,
             cluster_id=cluster_id,
@@ -134,13 +147,15 @@ class Node:
             partition_adds=PartitionAdds(
                 self.image, self.configs, self.replicas, links, runtime.clock, can_ask=_can_verify(apis)
             ),
+            transactions=self.transactions,
             controller=self.link,
-            producer_ids=ProducerIdBlock(self.link),
+            producer_ids=producer_ids,
             fetch_sessions=FetchSessions(
                 runtime.random, self.configs.value("max.incremental.fetch.session.cache.slots")
             ),
             telemetry=telemetry,
             apis=apis,
+            max_versions=max_versions,
             background=self.background,
         )
         self.dispatcher = Dispatcher(
@@ -153,7 +168,8 @@ class Node:
             max_idle_seconds=NEVER if idle < 0 else idle,
         )
         self.server = Server(runtime, self.dispatcher, limits, f"node {self.id}", self.fail)
-        self.peers = PeerRequests(self.context, apis)
+        # An older release is played for clients: nodes send each other what they need, whatever they offer.
+        self.peers = PeerRequests(self.context, BROKER_APIS.limited({}))
         self._timers: dict[str, Timer] = {}
         self._ending: asyncio.Task[None] | None = None
         self._is_ready = self._is_paused = False
@@ -221,6 +237,7 @@ class Node:
         await self.peers.close()
         await self.background.close()
         await self.groups.close()
+        await self.transactions.close()
         await self.replicas.close(clean=clean)
         if clean:
             try:
@@ -236,6 +253,7 @@ class Node:
         self.peers.pause()
         self.replicas.pause()
         self.groups.pause()
+        self.transactions.pause()
         self.link.pause()
 
     def resume(self) -> None:
@@ -243,6 +261,7 @@ class Node:
         self.link.resume()
         self.replicas.resume()
         self.groups.resume()
+        self.transactions.resume()
         self.peers.resume()
         if self._is_ready:
             self.server.resume()
@@ -257,6 +276,7 @@ class Node:
         self.replicas.reconfigure(self.configs.apply(delta))
         self.replicas.apply(delta, self.context.now_ms())
         self.groups.apply(delta)
+        self.transactions.apply(delta)
 
     # What time does
 

@@ -363,6 +363,7 @@ class _LedPartition(Generic[_S]):
         self.state = _State.CLOSED
         self._runtime.replicas.produces.unwatch(self.partition.key)
         self.timers.clear()
+        self.shard.on_unloaded()
         waiting, self._waiting = self._waiting, deque()
         for each in waiting:
             self._end(each, NotCoordinatorError())

@@ -98,6 +98,9 @@ class CoordinatorShard(Protocol):
     def on_loaded(self) -> None:
         """All records are replayed: timers begin."""
 
+    def on_unloaded(self) -> None:
+        """Another node leads the partition, or this one ends: nothing that the shard set off may go on."""
+
     def on_metadata(self, delta: Delta) -> None:
         """The image has changed."""
 

@@ -1,9 +1,9 @@
-"""FindCoordinator: the node that coordinates a group or a share partition, which is a partition leader's office.
+"""FindCoordinator: the node that coordinates a group, a transactional id or a share partition: a partition leader.
 
 A key belongs to a partition of an internal topic (internal_topics.py), and its leader is the coordinator. The topic
 is created when it is first needed; until it has a leader the response is COORDINATOR_NOT_AVAILABLE, and the client
 sends it again. Many keys at once since version 4, share groups since 6; an older share key, one that is no
-group:topic id:partition, and an unknown type are INVALID_REQUEST. Transactions are not served, and it says so.
+group:topic id:partition, and an unknown type are INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from ottla.broker.coordinator.internal_topics import (
     OFFSETS_TOPIC,
     SHARE_STATE_TOPIC,
+    TRANSACTIONS_TOPIC,
     coordinator_partition,
     creatable,
 )
@@ -95,7 +96,7 @@ def _topic(version: int, key_type: int, key: str) -> str:
     if key_type == GROUP:
         return OFFSETS_TOPIC
     if key_type == TRANSACTION:
-        raise InvalidRequestError("the embedded cluster does not serve transactions")
+        return TRANSACTIONS_TOPIC
     if key_type != SHARE:
         raise InvalidRequestError(error_message(InvalidRequestError()))
     if version < _SHARE_SINCE or _SHARE_KEY.fullmatch(key) is None:

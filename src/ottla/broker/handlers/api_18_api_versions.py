@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.metadata.features import SUPPORTED
+from ottla.broker.metadata.features import supported
 from ottla.broker.server.registry import handles
 from ottla.errors import InvalidRequestError
 from ottla.wire.messages import ApiVersionsRequest, ApiVersionsResponse
@@ -47,7 +47,7 @@ def api_versions(node: NodeContext, request: ApiVersionsRequest, call: Call) -> 
             ApiVersionsResponse.SupportedFeatureKey(
                 name=feature.name, min_version=feature.min_version, max_version=feature.max_version
             )
-            for feature in SUPPORTED
+            for feature in supported(node.max_versions)
             if feature.min_version > 0 or call.version >= _FEATURES_FROM_ZERO_SINCE
         ],
         finalized_features_epoch=node.image.offset,

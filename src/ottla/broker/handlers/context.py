@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ottla.broker.coordinator.partition_adds import PartitionAdds
     from ottla.broker.coordinator.producer_ids import ProducerIdBlock
     from ottla.broker.coordinator.runtime import CoordinatorRuntime
+    from ottla.broker.coordinator.transactions.coordinator import TransactionCoordinator
     from ottla.broker.metadata.controller_channel import ControllerChannel
     from ottla.broker.metadata.image import MetadataImage
     from ottla.broker.replication.partition import PartitionKey
@@ -46,12 +47,16 @@ class NodeContext:
     """The groups that this node coordinates."""
     partition_adds: PartitionAdds
     """The way to the coordinators of transactions, for data that begins one."""
+    transactions: TransactionCoordinator
+    """The transactional ids that this node coordinates."""
     controller: ControllerChannel
     producer_ids: ProducerIdBlock
     fetch_sessions: FetchSessions
     telemetry: ClusterTelemetry
     apis: Mapping[int, Handler]
     """What this node serves, by API key."""
+    max_versions: Mapping[str, int]
+    """The highest version of each API, where the node plays an older release."""
     background: BackgroundTasks
 
     def now_ms(self) -> int:

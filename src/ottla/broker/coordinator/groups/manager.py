@@ -129,6 +129,9 @@ class GroupShard:
         self.consumer_groups.on_loaded()
         self._expire_later()
 
+    def on_unloaded(self) -> None:
+        """Its timers end with the runtime, and members learn it from their next request."""
+
     def on_committed(self, offset: int) -> None:
         self.offsets.on_committed(offset)
 

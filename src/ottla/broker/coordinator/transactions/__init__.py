@@ -1,0 +1,1 @@
+"""Transactions as records of the transaction topic: the state of an id, the shard, the markers, and who asks."""
