@@ -3,7 +3,7 @@
 COORDINATOR_LOAD_IN_PROGRESS while one of its partitions is not loaded. Filters: states and producer ids, since
 version 1 how long a transaction has been going on, in milliseconds (KIP-994), since version 2 a pattern for the
 transactional id (KIP-1152); a pattern that is none is INVALID_REGULAR_EXPRESSION. States that do not exist are named
-in the response and filter nothing.
+in the response.
 """
 
 from __future__ import annotations

@@ -245,7 +245,9 @@ def test_an_end_that_keeps_the_epoch_is_for_the_producer_alone(
 
 # EndTxn since version 5
 
-_BUMPS: list[tuple[TransactionStatus, int, bool, tuple[TransactionStatus, int] | type[BrokerError] | None]] = [
+_BUMPS: list[
+    tuple[TransactionStatus, int, bool, tuple[TransactionStatus, int] | type[BrokerError] | None]
+] = [
     (EMPTY, 5, True, INVALID_STATE),
     (EMPTY, 5, False, (PREPARE_ABORT, 6)),
     (EMPTY, 4, True, FENCED),

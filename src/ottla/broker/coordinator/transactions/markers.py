@@ -111,11 +111,13 @@ class MarkerSender:
             self._forget(end)
 
     def flush(self) -> None:
-        """Sends what can be sent: to each leader that has no request of this node yet."""
+        """Sends what can be sent: to each leader that has no request of this node yet.
+
+        What has no leader waits for the next change of the image, which calls this.
+        """
         if self._is_paused:
             return
         by_leader: dict[int, list[_Queued]] = {}
-        has_no_leader = False
         for queued in list(self._queue):
             end, partition = queued
             if end.is_over:
@@ -124,16 +126,12 @@ class MarkerSender:
             if known is None:
                 del self._queue[queued]
                 self._written(end, partition)
-            elif not self._image.is_active(known.leader):
-                has_no_leader = True
-            elif known.leader not in self._busy:
+            elif known.has_leader and known.leader not in self._busy:
                 del self._queue[queued]
                 by_leader.setdefault(known.leader, []).append(queued)
         for leader, markers in by_leader.items():
             self._busy[leader] = None
             self._spawn(self._request(leader, markers))
-        if has_no_leader:
-            self._flush_later()
 
     def pause(self) -> None:
         self._is_paused = True

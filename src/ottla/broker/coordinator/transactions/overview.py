@@ -47,7 +47,10 @@ def id_pattern(request: ListTransactionsRequest) -> re.Pattern[str] | None:
 def listed(
     shard: TransactionShard, request: ListTransactionsRequest, pattern: re.Pattern[str] | None
 ) -> list[ListedTransaction]:
-    """Filters of different kinds all have to hold; one that is not given, and states that are not known, do."""
+    """Filters of different kinds all have to hold; one that is not given does. No id is in a state that is not known.
+
+    An id without a transaction has been in none for longer than any duration.
+    """
     states = {_BY_LABEL[name] for name in request.state_filters if name in _BY_LABEL}
     producer_ids = set(request.producer_id_filters)
     now = shard.context.now_ms()
@@ -58,7 +61,7 @@ def listed(
             transaction_state=state.status.label,
         )
         for transactional_id, state in shard.states.items()
-        if (not states or state.status in states)
+        if (not request.state_filters or state.status in states)
         and (not producer_ids or state.producer_id in producer_ids)
         and (request.duration_filter < 0 or now - state.started_ms > request.duration_filter)
         and (pattern is None or pattern.fullmatch(transactional_id))

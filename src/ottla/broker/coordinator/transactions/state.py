@@ -98,7 +98,7 @@ class TransactionState:
     timeout_ms: int
     status: TransactionStatus = TransactionStatus.EMPTY
     partitions: tuple[TopicPartition, ...] = ()
-    """In the order of their coming."""
+    """In order."""
     started_ms: int = _NOT_STARTED
     updated_ms: int = -1
     client_version: int = 0
@@ -196,7 +196,7 @@ class TransactionState:
         if self.is_pending:
             raise ConcurrentTransactionsError
         self._check_producer(producer)
-        merged = tuple(dict.fromkeys((*self.partitions, *partitions)))
+        merged = tuple(sorted({*self.partitions, *partitions}))
         if self.status is _ONGOING and len(merged) == len(self.partitions):
             return None
         return self._move(
