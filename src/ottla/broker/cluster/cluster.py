@@ -90,6 +90,8 @@ class AsyncCluster:
         self._config: dict[str, object] = {
             "default.replication.factor": replicas,
             "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": min(2, replicas),
             "group.initial.rebalance.delay.ms": 0,  # every test of a group would take three seconds longer
             **(config or {}),
         }
