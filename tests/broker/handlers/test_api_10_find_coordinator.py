@@ -1,4 +1,4 @@
-"""FindCoordinator: coordinators of groups and share partitions, and what is not served."""
+"""FindCoordinator: coordinators of groups, transactional ids and share partitions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 from ottla.broker import Cluster
 from ottla.broker.coordinator.internal_topics import coordinator_partition
 from ottla.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.wire.resources import ConfigResourceType
 from tests.broker.handlers.requests import await_topic, send
 
 GROUP, TRANSACTION, SHARE = range(3)
@@ -74,13 +75,27 @@ def test_share_partitions_have_coordinators_since_version_6(kafka: Cluster) -> N
     assert [each.error_code for each in find(kafka, "group", "a:b:c", kind=SHARE)] == [42, 42]
 
 
-def test_transactions_are_refused_in_words(kafka: Cluster) -> None:
-    (refused,) = find(kafka, "transactional-id", kind=TRANSACTION)
-    assert refused.error_code == 42
-    assert "transactions" in (refused.error_message or "")
-    old = find_one(kafka, "transactional-id", TRANSACTION)
-    assert old.error_code == 42
-    assert "transactions" in (old.error_message or "")
+def test_transactional_ids_have_coordinators_in_a_topic_of_their_own() -> None:
+    config = {"transaction.state.log.num.partitions": 3, "transaction.state.log.segment.bytes": 1_000_000}
+    with Cluster(brokers=3, config=config) as cluster:
+        assert find_one(cluster, "payments", TRANSACTION).error_code == 15
+        await_topic(cluster, "__transaction_state")
+        (found,) = find(cluster, "payments", kind=TRANSACTION)
+        assert (found.error_code, found.node_id) == (
+            0,
+            cluster.leader("__transaction_state", coordinator_partition("payments", 3)),
+        )
+        assert find_one(cluster, "payments", TRANSACTION).node_id == found.node_id
+        topic = cluster._cluster.nodes[1].image.topics["__transaction_state"]
+        assert [len(partition.replicas) for partition in topic.partitions.values()] == [3, 3, 3]
+        overrides = cluster._cluster.nodes[1].image.configs[ConfigResourceType.TOPIC, "__transaction_state"]
+        assert overrides == {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": "2",
+            "segment.bytes": "1000000",
+            "unclean.leader.election.enable": "false",
+        }
 
 
 def test_an_unknown_type_is_refused(kafka: Cluster) -> None:

@@ -91,6 +91,7 @@ def test_a_start_returns_when_the_broker_is_registered_unfenced_and_knows_it() -
             SupportedFeature("metadata.version", 7, 30),
             SupportedFeature("eligible.leader.replicas.version", 0, 1),
             SupportedFeature("group.version", 0, 1),
+            SupportedFeature("transaction.version", 0, 2),
         )
 
     run(body)
