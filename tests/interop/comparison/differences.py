@@ -35,16 +35,6 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         "*",
         (
-            *_apis("AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn"),
-            *_apis("DescribeTransactions", "ListTransactions"),
-            *_features("transaction"),
-        ),
-        "not offered",
-        "the cluster has no transactions yet",
-    ),
-    Difference(
-        "*",
-        (
             *_apis("ShareGroupHeartbeat", "ShareGroupDescribe", "ShareFetch", "ShareAcknowledge"),
             *_apis("InitializeShareGroupState", "ReadShareGroupState", "WriteShareGroupState"),
             *_apis("DeleteShareGroupState", "ReadShareGroupStateSummary", "DescribeShareGroupOffsets"),
@@ -75,12 +65,6 @@ DIFFERENCES: tuple[Difference, ...] = (
         ),
         "not offered",
         "there is no quorum to administer",
-    ),
-    Difference(
-        "find coordinator: of a transaction*",
-        ("*",),
-        "INVALID_REQUEST",
-        "the cluster has no transactions yet",
     ),
     Difference(
         "describe configs: of a broker v4",

@@ -46,7 +46,7 @@ MASKED: Final[tuple[Masked, ...]] = (
 NOT_ASKED: Final[tuple[NotAsked, ...]] = (
     NotAsked(
         "InitProducerId and transactional batches with a transactional id, coordinators of transactions",
-        "the cluster has no transactions yet",
+        "whether the markers of the last transaction are written is a matter of time",
     ),
     NotAsked("Produce with null records", "Apache Kafka fails inside and does not answer"),
     NotAsked("AlterConfigs that names a resource twice", "Apache Kafka fails inside and does not answer"),

@@ -29,7 +29,7 @@ def produce(draw: Draw) -> FuzzStep:
         parts.append((topic, named))
     transactional_id = draw.mostly(None, "fuzz-txn", chance=0.985)
     if any(_is_transactional(records) for _, named in parts for _, records in named):
-        # The embedded cluster serves no transactions yet.
+        # Whether the last transaction has its markers is a matter of time.
         transactional_id = None
     id_instead = draw.mostly(None, ZERO_UUID, chance=0.97)
     return step(

@@ -31,7 +31,7 @@ from ottla.broker.controller.configs import ControllerRules
 from ottla.broker.controller.node import ControllerNode
 from ottla.broker.controller.state import ControllerState
 from ottla.broker.log.fs import FileSystem, MemoryFileSystem
-from ottla.broker.metadata.features import supported
+from ottla.broker.metadata.features import feature_ranges, supported
 from ottla.broker.metadata.image import PartitionImage
 from ottla.broker.metadata.records import NO_LEADER
 from ottla.broker.replication.partition import Partition
@@ -80,21 +80,12 @@ class AsyncCluster:
         chosen without. `max_versions` plays an older Kafka: a release ("2.8") or a version per API
         ({"Fetch": 11}). `runtime` is for simulations; every node is a machine of its own there.
         """
-        check_cluster(brokers, racks, ports, host, config)
+        self._config = check_cluster(brokers, racks, ports, host, config)
         self._runtime = runtime or SystemRuntime(MovableClock())
         self._host = None if runtime else host
         if not isinstance(self._runtime.clock, MovableClock):
             raise TypeError("the clock of a cluster must be a MovableClock, which a test can advance")
         self.clock = self._runtime.clock
-        replicas = min(3, brokers)
-        self._config: dict[str, object] = {
-            "default.replication.factor": replicas,
-            "offsets.topic.replication.factor": replicas,
-            "transaction.state.log.replication.factor": replicas,
-            "transaction.state.log.min.isr": min(2, replicas),
-            "group.initial.rebalance.delay.ms": 0,  # every test of a group would take three seconds longer
-            **(config or {}),
-        }
         self._topics = topic_specs(topics)
         self._max_versions = max_versions_of(max_versions)
         for api, version in self._max_versions.items():
@@ -197,10 +188,7 @@ class AsyncCluster:
     # The controller
 
     def _make_controller(self) -> ControllerNode:
-        features = {
-            feature.name: (feature.min_version, feature.max_version)
-            for feature in supported(self._max_versions)
-        }
+        features = feature_ranges(supported(self._max_versions))
         state = ControllerState(
             self.cluster_id,
             ControllerRules(self._configs),

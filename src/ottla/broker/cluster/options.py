@@ -40,13 +40,26 @@ def _spec(name: str, given: int | TopicSpec) -> TopicSpec:
     return spec
 
 
+def _default_config(brokers: int) -> dict[str, object]:
+    """Where the defaults of Kafka need three brokers, or patience."""
+    replicas = min(3, brokers)
+    return {
+        "default.replication.factor": replicas,
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": min(2, replicas),
+        "group.initial.rebalance.delay.ms": 0,  # every test of a group would take three seconds longer
+    }
+
+
 def check_cluster(
     brokers: int,
     racks: Sequence[str | None],
     ports: Sequence[int],
     host: str,
     config: Mapping[str, object] | None,
-) -> None:
+) -> dict[str, object]:
+    """The broker configs, with what a cluster of this size has instead of Kafka's defaults."""
     check("brokers", brokers, int, "a number")
     if brokers < 1:
         raise ValueError(f"brokers={brokers}: a cluster has at least one")
@@ -60,6 +73,7 @@ def check_cluster(
         check_port(port)
     check("host", host or None, str, "an address or a name")
     check("config", config or {}, Mapping, "a dict of Kafka's names and their values")
+    return {**_default_config(brokers), **(config or {})}
 
 
 def check_rack(rack: str | None) -> None:

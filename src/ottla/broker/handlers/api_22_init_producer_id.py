@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from ottla.broker.coordinator.transactions.state import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
-    ProducerIdentity,
+    ProducerIdAndEpoch,
 )
 from ottla.broker.server.registry import handles
 from ottla.errors import (
@@ -54,12 +54,14 @@ async def init_producer_id(
     return InitProducerIdResponse(producer_id=producer.producer_id, producer_epoch=producer.epoch)
 
 
-async def _init(node: NodeContext, request: InitProducerIdRequest, transactional_id: str) -> ProducerIdentity:
+async def _init(
+    node: NodeContext, request: InitProducerIdRequest, transactional_id: str
+) -> ProducerIdAndEpoch:
     if transactional_id == "":
         raise InvalidRequestError("a transactional id is not empty")
     if not 0 < request.transaction_timeout_ms <= node.configs.value("transaction.max.timeout.ms"):
         raise InvalidTransactionTimeoutError
-    expected = ProducerIdentity(request.producer_id, request.producer_epoch)
+    expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     return await node.transactions.init(
         transactional_id,
         request.transaction_timeout_ms,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.broker.coordinator.transactions.state import (
     EPOCH_BUMP_SINCE,
-    ProducerIdentity,
+    ProducerIdAndEpoch,
     TopicPartition,
 )
 from ottla.broker.server.registry import handles
@@ -100,7 +100,7 @@ async def _added(node: NodeContext, transaction: RequestedTransaction, version: 
         }
         return _results(transaction.topics, codes)
     transactional_id = transaction.transactional_id
-    producer = ProducerIdentity(transaction.producer_id, transaction.producer_epoch)
+    producer = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
     try:
         if transactional_id == "":
             raise InvalidRequestError("a transactional id is not empty")

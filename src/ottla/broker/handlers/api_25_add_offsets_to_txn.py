@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.coordinator.internal_topics import OFFSETS_TOPIC, coordinator_partition
-from ottla.broker.coordinator.transactions.state import ProducerIdentity
+from ottla.broker.coordinator.transactions.state import ProducerIdAndEpoch
 from ottla.broker.server.registry import handles
 from ottla.errors import InvalidProducerEpochError, InvalidRequestError, ProducerFencedError
 from ottla.wire.messages import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -31,7 +31,7 @@ async def add_offsets_to_txn(
     topic = node.image.topics.get(OFFSETS_TOPIC)
     count = len(topic.partitions) if topic is not None else node.configs.value("offsets.topic.num.partitions")
     partition = (OFFSETS_TOPIC, coordinator_partition(request.group_id, count))
-    producer = ProducerIdentity(request.producer_id, request.producer_epoch)
+    producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     try:
         await node.transactions.write(
             request.transactional_id,

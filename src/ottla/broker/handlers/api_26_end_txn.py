@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.coordinator.transactions.state import ProducerIdentity
+from ottla.broker.coordinator.transactions.state import ProducerIdAndEpoch
 from ottla.broker.server.registry import handles
 from ottla.errors import InvalidProducerEpochError, InvalidRequestError, ProducerFencedError
 from ottla.wire.messages import EndTxnRequest, EndTxnResponse
@@ -28,7 +28,7 @@ async def end_txn(node: NodeContext, request: EndTxnRequest, call: Call) -> EndT
     if request.transactional_id == "":
         raise InvalidRequestError("a transactional id is not empty")
     bumps = call.version >= _BUMPS_SINCE
-    producer = ProducerIdentity(request.producer_id, request.producer_epoch)
+    producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     try:
         following = await node.transactions.end(
             request.transactional_id, producer, is_commit=request.committed, bumps=bumps

@@ -6,7 +6,7 @@ a cluster does run at is in the metadata image; a new one begins with the highes
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from ottla.broker.metadata.records import SupportedFeature
@@ -37,3 +37,8 @@ def supported(max_versions: Mapping[str, int]) -> tuple[SupportedFeature, ...]:
     if max_versions.get("EndTxn", _BUMPING_END) >= _BUMPING_END:
         return SUPPORTED
     return tuple(feature for feature in SUPPORTED if feature is not TRANSACTION_VERSION)
+
+
+def feature_ranges(features: Iterable[SupportedFeature]) -> dict[str, tuple[int, int]]:
+    """The lowest and the highest level of each."""
+    return {feature.name: (feature.min_version, feature.max_version) for feature in features}

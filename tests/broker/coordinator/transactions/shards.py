@@ -12,9 +12,9 @@ from ottla.broker.coordinator.shard import CoordinatorRecord, Parked, Result, Sh
 from ottla.broker.coordinator.transactions.manager import TransactionShard
 from ottla.broker.coordinator.transactions.markers import MarkerSender, PendingEnd
 from ottla.broker.coordinator.transactions.state import (
-    ProducerIdentity,
+    ProducerIdAndEpoch,
     ProducerIdNeeded,
-    TransactionState,
+    TransactionalIdState,
 )
 from ottla.broker.metadata.image import MetadataImage
 from ottla.errors import BrokerError
@@ -121,18 +121,18 @@ class LoneTransactions:
 
     def init(
         self, expected: tuple[int, int] | None = None, *, name: str = ID, timeout_ms: int = 60_000
-    ) -> ProducerIdentity | None:
-        was = None if expected is None else ProducerIdentity(*expected)
+    ) -> ProducerIdAndEpoch | None:
+        was = None if expected is None else ProducerIdAndEpoch(*expected)
         return self._spared(lambda shard, spare: shard.init(name, timeout_ms, was, spare))
 
-    def first(self, *, name: str = ID, timeout_ms: int = 60_000) -> ProducerIdentity:
+    def first(self, *, name: str = ID, timeout_ms: int = 60_000) -> ProducerIdAndEpoch:
         producer = self.init(name=name, timeout_ms=timeout_ms)
         assert producer is not None
         return producer
 
     def add(
         self,
-        producer: ProducerIdentity,
+        producer: ProducerIdAndEpoch,
         *partitions: tuple[str, int],
         name: str = ID,
         client_version: int = 2,
@@ -140,11 +140,11 @@ class LoneTransactions:
         self.write(lambda shard: shard.add(name, producer, partitions, client_version))
 
     def end(
-        self, producer: ProducerIdentity, is_commit: bool, *, name: str = ID, bumps: bool = True
-    ) -> ProducerIdentity:
+        self, producer: ProducerIdAndEpoch, is_commit: bool, *, name: str = ID, bumps: bool = True
+    ) -> ProducerIdAndEpoch:
         return self._spared(lambda shard, spare: shard.end(name, producer, is_commit, bumps, spare))
 
-    def state(self, name: str = ID) -> TransactionState:
+    def state(self, name: str = ID) -> TransactionalIdState:
         return self.shard.states[name]
 
     @property

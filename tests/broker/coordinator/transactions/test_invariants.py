@@ -16,15 +16,15 @@ from ottla.broker.coordinator.shard import Result
 from ottla.broker.coordinator.transactions.markers import PendingEnd
 from ottla.broker.coordinator.transactions.records import decode
 from ottla.broker.coordinator.transactions.state import (
-    ProducerIdentity,
-    TransactionState,
-    TransactionStatus,
+    ProducerIdAndEpoch,
+    TransactionalIdState,
+    TransactionalIdStatus,
 )
 from ottla.errors import BrokerError
 from tests.broker.coordinator.transactions.shards import ID, LoneTransactions
 
 PARTITIONS = [("orders", 0), ("orders", 1), ("payments", 0)]
-ONGOING = TransactionStatus.ONGOING
+ONGOING = TransactionalIdStatus.ONGOING
 NEAR_THE_LAST = 32764
 
 
@@ -33,7 +33,7 @@ class TransactionalIdLife(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.known: list[ProducerIdentity] = []
+        self.known: list[ProducerIdAndEpoch] = []
         self.committed = 0
         # One name for each record, which outlives those that were written in its place.
         self.record_names: list[int] = []
@@ -57,7 +57,7 @@ class TransactionalIdLife(RuleBasedStateMachine):
         self._observe()
         self.replicate()
 
-    def _who(self, number: int) -> ProducerIdentity:
+    def _who(self, number: int) -> ProducerIdAndEpoch:
         """Mostly the newest."""
         return self.known[-1 - min(number, len(self.known) - 1)]
 
@@ -140,7 +140,7 @@ class TransactionalIdLife(RuleBasedStateMachine):
                 assert self.marked.setdefault(transaction, end.is_commit) == end.is_commit
                 assert self.answered.get(transaction, end.is_commit) == end.is_commit
 
-    def _states(self) -> list[TransactionState]:
+    def _states(self) -> list[TransactionalIdState]:
         states = []
         for record in self.world.log:
             decoded = decode(record.key, record.value)

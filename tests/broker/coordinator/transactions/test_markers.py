@@ -13,7 +13,7 @@ import pytest
 
 from ottla import sim
 from ottla.broker.coordinator.transactions.markers import MarkerSender, PendingEnd
-from ottla.broker.coordinator.transactions.state import ProducerIdentity
+from ottla.broker.coordinator.transactions.state import ProducerIdAndEpoch
 from ottla.broker.metadata.image import MetadataImage
 from ottla.broker.metadata.records import (
     PartitionChangeRecord,
@@ -114,7 +114,7 @@ class Leaders:
         end = PendingEnd(
             transactional_id=name,
             shard=shard,
-            producer=ProducerIdentity(producer, 3),
+            producer=ProducerIdAndEpoch(producer, 3),
             is_commit=True,
             coordinator_epoch=5,
             transaction_version=2,

@@ -107,7 +107,9 @@ def test_markers_follow_the_leader_of_their_partition() -> None:
         await world.clock.sleep(1)
         assert world.status() == "PrepareCommit"
         await world.kill(leader)
-        await world.clock.sleep(30)  # as long as a request may take: the link does not say that its end is gone
+        await world.clock.sleep(
+            30
+        )  # as long as a request may take: the link does not say that its end is gone
         assert await world.settled() == "CompleteCommit"
         assert await world.read() == ([b"a"], world.end_offset())
 

@@ -14,19 +14,19 @@ import pytest
 
 from ottla.broker.coordinator.transactions import records
 from ottla.broker.coordinator.transactions.records import decode, encode
-from ottla.broker.coordinator.transactions.state import TransactionState, TransactionStatus
+from ottla.broker.coordinator.transactions.state import TransactionalIdState, TransactionalIdStatus
 from ottla.errors import DecodeError
 
 RECORDED = [
     json.loads(line) for line in Path(__file__).with_name("kafka_records.jsonl").read_text().splitlines()
 ]
-ENDED = TransactionState(
+ENDED = TransactionalIdState(
     producer_id=7,
     epoch=32767,
     previous_producer_id=6,
     next_producer_id=8,
     timeout_ms=60_000,
-    status=TransactionStatus.PREPARE_COMMIT,
+    status=TransactionalIdStatus.PREPARE_COMMIT,
     partitions=(("orders", 1), ("orders", 0), ("payments", 3)),
     started_ms=1_000,
     updated_ms=2_000,
@@ -70,8 +70,8 @@ def test_the_last_epoch_is_not_written() -> None:
 
 
 def test_an_empty_id_has_no_partitions_and_a_complete_one_has_none() -> None:
-    empty = encode("me", replace(ENDED, status=TransactionStatus.EMPTY), transaction_version=0)
-    complete = replace(ENDED, status=TransactionStatus.COMPLETE_COMMIT, partitions=())
+    empty = encode("me", replace(ENDED, status=TransactionalIdStatus.EMPTY), transaction_version=0)
+    complete = replace(ENDED, status=TransactionalIdStatus.COMPLETE_COMMIT, partitions=())
     assert b"\xff\xff\xff\xff" + (2_000).to_bytes(8, "big") in (empty.value or b"")
     assert b"\0\0\0\0" + (2_000).to_bytes(8, "big") in (
         encode("me", complete, transaction_version=0).value or b""

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from ottla.broker.coordinator.transactions.state import (
-    ProducerIdentity,
+    ProducerIdAndEpoch,
     ProducerIdNeeded,
-    TransactionState,
-    TransactionStatus,
+    TransactionalIdState,
+    TransactionalIdStatus,
 )
 from ottla.errors import (
     BrokerError,
@@ -27,23 +27,25 @@ NOW = 5_000
 ORDERS, PAYMENTS = ("orders", 0), ("payments", 1)
 CONCURRENT, INVALID_STATE, FENCED = ConcurrentTransactionsError, InvalidTxnStateError, ProducerFencedError
 STATUSES = [
-    TransactionStatus.EMPTY,
-    TransactionStatus.ONGOING,
-    TransactionStatus.PREPARE_COMMIT,
-    TransactionStatus.PREPARE_ABORT,
-    TransactionStatus.COMPLETE_COMMIT,
-    TransactionStatus.COMPLETE_ABORT,
+    TransactionalIdStatus.EMPTY,
+    TransactionalIdStatus.ONGOING,
+    TransactionalIdStatus.PREPARE_COMMIT,
+    TransactionalIdStatus.PREPARE_ABORT,
+    TransactionalIdStatus.COMPLETE_COMMIT,
+    TransactionalIdStatus.COMPLETE_ABORT,
 ]
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = STATUSES
 IDLE = [EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT]
 
-Outcome = TransactionState | type[BrokerError] | None
+Outcome = TransactionalIdState | type[BrokerError] | None
 
 
-def at(status: TransactionStatus, epoch: int = 5, *, last: int = 4, version: int = 2) -> TransactionState:
+def at(
+    status: TransactionalIdStatus, epoch: int = 5, *, last: int = 4, version: int = 2
+) -> TransactionalIdState:
     """An id in some state; what has happened to it before is of no matter."""
     has_partitions = status in (ONGOING, PREPARE_COMMIT, PREPARE_ABORT)
-    return TransactionState(
+    return TransactionalIdState(
         producer_id=P,
         epoch=epoch,
         previous_producer_id=P,
@@ -57,16 +59,16 @@ def at(status: TransactionStatus, epoch: int = 5, *, last: int = 4, version: int
     )
 
 
-def outcome(event: Callable[[], TransactionState | None]) -> Outcome:
+def outcome(event: Callable[[], TransactionalIdState | None]) -> Outcome:
     try:
         return event()
     except BrokerError as error:
         return type(error)
 
 
-def expect(found: Outcome, wanted: tuple[TransactionStatus, int] | type[BrokerError] | None) -> None:
+def expect(found: Outcome, wanted: tuple[TransactionalIdStatus, int] | type[BrokerError] | None) -> None:
     """An error, nothing to write, or a status with its epoch."""
-    if isinstance(found, TransactionState):
+    if isinstance(found, TransactionalIdState):
         assert (found.status, found.epoch) == wanted
         assert (found.previous_producer_id, found.updated_ms) == (P, NOW)
     else:
@@ -77,19 +79,19 @@ def expect(found: Outcome, wanted: tuple[TransactionStatus, int] | type[BrokerEr
 
 
 def test_the_first_producer_gets_epoch_0() -> None:
-    first = TransactionState(producer_id=P, timeout_ms=7).initialize(None, 60_000, NOW, None)
+    first = TransactionalIdState(producer_id=P, timeout_ms=7).initialize(None, 60_000, NOW, None)
     assert first.producer == (P, 0)
     assert (first.status, first.last_epoch, first.timeout_ms, first.started_ms) == (EMPTY, -1, 60_000, -1)
 
 
 def test_a_producer_whose_id_has_expired_gets_a_new_one_whatever_it_was() -> None:
-    first = TransactionState(producer_id=Q, timeout_ms=7)
-    assert first.initialize(ProducerIdentity(P, 12), 7, NOW, None).producer == (Q, 0)
+    first = TransactionalIdState(producer_id=Q, timeout_ms=7)
+    assert first.initialize(ProducerIdAndEpoch(P, 12), 7, NOW, None).producer == (Q, 0)
 
 
 @pytest.mark.parametrize("status", IDLE)
 def test_another_producer_gets_the_next_epoch_and_no_retry_of_the_one_before(
-    status: TransactionStatus,
+    status: TransactionalIdStatus,
 ) -> None:
     new = at(status).initialize(None, 9, NOW, None)
     assert (new.producer, new.last_epoch, new.status, new.started_ms) == ((P, 6), -1, EMPTY, -1)
@@ -108,33 +110,33 @@ def test_another_producer_gets_the_next_epoch_and_no_retry_of_the_one_before(
     ],
 )
 def test_a_producer_that_says_who_it_was_goes_on_or_is_fenced(
-    status: TransactionStatus,
+    status: TransactionalIdStatus,
     expected: tuple[int, int],
     wanted: tuple[int, int] | type[BrokerError],
 ) -> None:
-    found = outcome(lambda: at(status).initialize(ProducerIdentity(*expected), 9, NOW, None))
-    if isinstance(found, TransactionState):
+    found = outcome(lambda: at(status).initialize(ProducerIdAndEpoch(*expected), 9, NOW, None))
+    if isinstance(found, TransactionalIdState):
         assert (found.epoch, found.last_epoch) == wanted
         # Once more, and nothing changes.
-        again = found.initialize(ProducerIdentity(*expected), 9, NOW, None)
+        again = found.initialize(ProducerIdAndEpoch(*expected), 9, NOW, None)
         assert again.producer == found.producer
     else:
         assert found is wanted
 
 
-@pytest.mark.parametrize("expected", [None, ProducerIdentity(P, 5), ProducerIdentity(STRANGER, 1)])
+@pytest.mark.parametrize("expected", [None, ProducerIdAndEpoch(P, 5), ProducerIdAndEpoch(STRANGER, 1)])
 @pytest.mark.parametrize("status", [PREPARE_COMMIT, PREPARE_ABORT])
 def test_no_producer_begins_while_markers_are_on_their_way(
-    status: TransactionStatus, expected: ProducerIdentity | None
+    status: TransactionalIdStatus, expected: ProducerIdAndEpoch | None
 ) -> None:
     with pytest.raises(CONCURRENT):
         at(status).check_initialize(expected)
 
 
 def test_in_an_ongoing_transaction_the_epoch_of_the_next_producer_is_not_looked_at() -> None:
-    at(ONGOING).check_initialize(ProducerIdentity(P, 2))
+    at(ONGOING).check_initialize(ProducerIdAndEpoch(P, 2))
     with pytest.raises(FENCED):
-        at(ONGOING).check_initialize(ProducerIdentity(STRANGER, 5))
+        at(ONGOING).check_initialize(ProducerIdAndEpoch(STRANGER, 5))
 
 
 def test_when_the_epochs_are_used_up_another_producer_id_begins_at_0() -> None:
@@ -143,21 +145,21 @@ def test_when_the_epochs_are_used_up_another_producer_id_begins_at_0() -> None:
         state.initialize(None, 9, NOW, None)
     rotated = state.initialize(None, 9, NOW, Q)
     assert (rotated.producer, rotated.previous_producer_id, rotated.last_epoch) == ((Q, 0), P, -1)
-    mine = ProducerIdentity(P, 32766)
+    mine = ProducerIdAndEpoch(P, 32766)
     continued = state.initialize(mine, 9, NOW, Q)
     assert (continued.producer, continued.last_epoch) == ((Q, 0), 32766)
     # The response was lost: the producer still has its old id, and gets the new one.
     assert continued.initialize(mine, 9, NOW, None).producer == (Q, 0)
     with pytest.raises(FENCED):
-        continued.initialize(ProducerIdentity(P, 32765), 9, NOW, None)
+        continued.initialize(ProducerIdAndEpoch(P, 32765), 9, NOW, None)
 
 
 # AddPartitionsToTxn
 
 
 @pytest.mark.parametrize("status", IDLE)
-def test_the_first_partition_begins_a_transaction(status: TransactionStatus) -> None:
-    begun = at(status).add(ProducerIdentity(P, 5), [ORDERS, PAYMENTS, ORDERS], 2, NOW)
+def test_the_first_partition_begins_a_transaction(status: TransactionalIdStatus) -> None:
+    begun = at(status).add(ProducerIdAndEpoch(P, 5), [ORDERS, PAYMENTS, ORDERS], 2, NOW)
     assert begun is not None
     assert (begun.status, begun.partitions, begun.started_ms) == (ONGOING, (ORDERS, PAYMENTS), NOW)
     assert begun.producer == (P, 5)
@@ -177,18 +179,18 @@ def test_a_partition_more_changes_nothing_else_and_one_that_is_known_writes_noth
     [((STRANGER, 5), InvalidProducerIdMappingError), ((P, 4), FENCED), ((P, 6), FENCED)],
 )
 def test_another_producer_adds_nothing(
-    status: TransactionStatus, producer: tuple[int, int], error: type[BrokerError]
+    status: TransactionalIdStatus, producer: tuple[int, int], error: type[BrokerError]
 ) -> None:
     expected = CONCURRENT if status in (PREPARE_COMMIT, PREPARE_ABORT) else error
     with pytest.raises(expected):
-        at(status).add(ProducerIdentity(*producer), [ORDERS], 2, NOW)
+        at(status).add(ProducerIdAndEpoch(*producer), [ORDERS], 2, NOW)
     with pytest.raises(error):
-        at(status).verify(ProducerIdentity(*producer), [ORDERS])
+        at(status).verify(ProducerIdAndEpoch(*producer), [ORDERS])
 
 
 @pytest.mark.parametrize("status", STATUSES)
-def test_what_a_leader_learns_of_a_partition(status: TransactionStatus) -> None:
-    mine, aborted = ProducerIdentity(P, 5), TransactionAbortableError.code
+def test_what_a_leader_learns_of_a_partition(status: TransactionalIdStatus) -> None:
+    mine, aborted = ProducerIdAndEpoch(P, 5), TransactionAbortableError.code
     if status in (PREPARE_COMMIT, PREPARE_ABORT):
         with pytest.raises(CONCURRENT):
             at(status).verify(mine, [ORDERS])
@@ -201,7 +203,9 @@ def test_what_a_leader_learns_of_a_partition(status: TransactionStatus) -> None:
 
 # EndTxn up to version 4
 
-_ENDS: list[tuple[TransactionStatus, bool, tuple[TransactionStatus, int] | type[BrokerError] | None]] = [
+_ENDS: list[
+    tuple[TransactionalIdStatus, bool, tuple[TransactionalIdStatus, int] | type[BrokerError] | None]
+] = [
     (EMPTY, True, INVALID_STATE),
     (EMPTY, False, INVALID_STATE),
     (ONGOING, True, (PREPARE_COMMIT, 5)),
@@ -219,25 +223,25 @@ _ENDS: list[tuple[TransactionStatus, bool, tuple[TransactionStatus, int] | type[
 
 @pytest.mark.parametrize(("status", "is_commit", "wanted"), _ENDS)
 def test_an_end_that_keeps_the_epoch(
-    status: TransactionStatus,
+    status: TransactionalIdStatus,
     is_commit: bool,
-    wanted: tuple[TransactionStatus, int] | type[BrokerError] | None,
+    wanted: tuple[TransactionalIdStatus, int] | type[BrokerError] | None,
 ) -> None:
-    found = outcome(lambda: at(status).end(ProducerIdentity(P, 5), is_commit, NOW))
+    found = outcome(lambda: at(status).end(ProducerIdAndEpoch(P, 5), is_commit, NOW))
     expect(found, wanted)
-    if isinstance(found, TransactionState):
+    if isinstance(found, TransactionalIdState):
         assert (found.client_version, found.last_epoch, found.started_ms) == (0, 4, 4_000)
 
 
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.parametrize("is_commit", [True, False])
 def test_an_end_that_keeps_the_epoch_is_for_the_producer_alone(
-    status: TransactionStatus, is_commit: bool
+    status: TransactionalIdStatus, is_commit: bool
 ) -> None:
     for producer, error in [
-        (ProducerIdentity(STRANGER, 5), InvalidProducerIdMappingError),
-        (ProducerIdentity(P, 4), FENCED),
-        (ProducerIdentity(P, 6), FENCED),
+        (ProducerIdAndEpoch(STRANGER, 5), InvalidProducerIdMappingError),
+        (ProducerIdAndEpoch(P, 4), FENCED),
+        (ProducerIdAndEpoch(P, 6), FENCED),
     ]:
         with pytest.raises(error):
             at(status).end(producer, is_commit, NOW)
@@ -246,7 +250,7 @@ def test_an_end_that_keeps_the_epoch_is_for_the_producer_alone(
 # EndTxn since version 5
 
 _BUMPS: list[
-    tuple[TransactionStatus, int, bool, tuple[TransactionStatus, int] | type[BrokerError] | None]
+    tuple[TransactionalIdStatus, int, bool, tuple[TransactionalIdStatus, int] | type[BrokerError] | None]
 ] = [
     (EMPTY, 5, True, INVALID_STATE),
     (EMPTY, 5, False, (PREPARE_ABORT, 6)),
@@ -277,28 +281,28 @@ _BUMPS: list[
 
 @pytest.mark.parametrize(("status", "epoch", "is_commit", "wanted"), _BUMPS)
 def test_an_end_that_bumps_the_epoch(
-    status: TransactionStatus,
+    status: TransactionalIdStatus,
     epoch: int,
     is_commit: bool,
-    wanted: tuple[TransactionStatus, int] | type[BrokerError] | None,
+    wanted: tuple[TransactionalIdStatus, int] | type[BrokerError] | None,
 ) -> None:
-    found = outcome(lambda: at(status).end_and_bump(ProducerIdentity(P, epoch), is_commit, NOW, None))
+    found = outcome(lambda: at(status).end_and_bump(ProducerIdAndEpoch(P, epoch), is_commit, NOW, None))
     expect(found, wanted)
-    if isinstance(found, TransactionState):
+    if isinstance(found, TransactionalIdState):
         assert (found.client_version, found.last_epoch) == (2, 5)
         assert found.started_ms == (4_000 if status is ONGOING else NOW)
         assert found.next_producer == (P, 6)
 
 
 @pytest.mark.parametrize("status", STATUSES)
-def test_an_end_that_bumps_the_epoch_is_for_the_producer_alone(status: TransactionStatus) -> None:
+def test_an_end_that_bumps_the_epoch_is_for_the_producer_alone(status: TransactionalIdStatus) -> None:
     pending = status in (PREPARE_COMMIT, PREPARE_ABORT)
     with pytest.raises(CONCURRENT if pending else InvalidProducerIdMappingError):
-        at(status).end_and_bump(ProducerIdentity(STRANGER, 5), True, NOW, None)
+        at(status).end_and_bump(ProducerIdAndEpoch(STRANGER, 5), True, NOW, None)
 
 
 def test_the_last_epoch_ends_with_another_producer_id() -> None:
-    mine = ProducerIdentity(P, 32766)
+    mine = ProducerIdAndEpoch(P, 32766)
     with pytest.raises(ProducerIdNeeded):
         at(ONGOING, 32766).end_and_bump(mine, True, NOW, None)
     prepared = at(ONGOING, 32766).end_and_bump(mine, True, NOW, Q)
@@ -322,7 +326,7 @@ def test_a_fence_up_to_version_1_bumps_the_epoch_for_good() -> None:
     fenced = at(ONGOING, version=0).fence(1, NOW, None)
     assert (fenced.status, fenced.producer, fenced.last_epoch) == (PREPARE_ABORT, (P, 6), -1)
     aborted = fenced.complete(NOW)
-    old = ProducerIdentity(P, 5)
+    old = ProducerIdAndEpoch(P, 5)
     assert outcome(lambda: aborted.end(old, False, NOW)) is FENCED
     assert outcome(lambda: aborted.initialize(old, 9, NOW, None)) is FENCED
     assert aborted.initialize(None, 9, NOW, None).producer == (P, 7)
@@ -330,7 +334,7 @@ def test_a_fence_up_to_version_1_bumps_the_epoch_for_good() -> None:
 
 def test_a_fence_at_version_2_is_an_abort_that_its_producer_may_have_requested() -> None:
     aborted = at(ONGOING).fence(2, NOW, None).complete(NOW)
-    old = ProducerIdentity(P, 5)
+    old = ProducerIdAndEpoch(P, 5)
     assert aborted.producer == (P, 6)
     assert aborted.end_and_bump(old, False, NOW, None) is None
     assert outcome(lambda: aborted.end_and_bump(old, True, NOW, None)) is INVALID_STATE
@@ -352,7 +356,7 @@ def test_a_fence_of_the_last_epoch() -> None:
     ("prepared", "completed"), [(PREPARE_COMMIT, COMPLETE_COMMIT), (PREPARE_ABORT, COMPLETE_ABORT)]
 )
 def test_with_its_last_marker_a_transaction_is_complete(
-    prepared: TransactionStatus, completed: TransactionStatus
+    prepared: TransactionalIdStatus, completed: TransactionalIdStatus
 ) -> None:
     done = at(prepared).complete(NOW)
     assert (done.status, done.partitions, done.producer) == (completed, (), (P, 5))
@@ -360,7 +364,7 @@ def test_with_its_last_marker_a_transaction_is_complete(
 
 
 @pytest.mark.parametrize("status", IDLE)
-def test_what_is_not_prepared_cannot_complete(status: TransactionStatus) -> None:
+def test_what_is_not_prepared_cannot_complete(status: TransactionalIdStatus) -> None:
     with pytest.raises(RuntimeError, match="cannot go from"):
         at(status).complete(NOW)
 
@@ -374,7 +378,7 @@ def test_time() -> None:
 
 
 def test_the_names_of_states() -> None:
-    assert [status.label for status in TransactionStatus] == [
+    assert [status.label for status in TransactionalIdStatus] == [
         "Empty",
         "Ongoing",
         "PrepareCommit",

@@ -13,7 +13,7 @@ from ottla.broker.coordinator.internal_topics import TRANSACTIONS_TOPIC
 from ottla.broker.coordinator.runtime import CoordinatorRuntime
 from ottla.broker.coordinator.transactions.manager import TransactionShard
 from ottla.broker.coordinator.transactions.markers import MarkerSender, NodeRequests
-from ottla.broker.coordinator.transactions.state import ProducerIdentity, ProducerIdNeeded
+from ottla.broker.coordinator.transactions.state import ProducerIdAndEpoch, ProducerIdNeeded
 from ottla.errors import ConcurrentTransactionsError
 from ottla.wire.compression import Compression
 
@@ -70,8 +70,8 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionShard]):
     # Requests
 
     async def init(
-        self, transactional_id: str, timeout_ms: int, expected: ProducerIdentity | None
-    ) -> ProducerIdentity:
+        self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None
+    ) -> ProducerIdAndEpoch:
         producer = await self._with_spare_id(
             transactional_id,
             lambda shard, spare_id: shard.init(transactional_id, timeout_ms, expected, spare_id),
@@ -81,8 +81,8 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionShard]):
         return producer
 
     async def end(
-        self, transactional_id: str, producer: ProducerIdentity, *, is_commit: bool, bumps: bool
-    ) -> ProducerIdentity:
+        self, transactional_id: str, producer: ProducerIdAndEpoch, *, is_commit: bool, bumps: bool
+    ) -> ProducerIdAndEpoch:
         return await self._with_spare_id(
             transactional_id,
             lambda shard, spare_id: shard.end(transactional_id, producer, is_commit, bumps, spare_id),

@@ -20,11 +20,11 @@ from ottla.broker.coordinator.shard import CoordinatorRecord, Result
 from ottla.broker.coordinator.transactions import records
 from ottla.broker.coordinator.transactions.markers import MarkerSender, PendingEnd
 from ottla.broker.coordinator.transactions.state import (
-    ProducerIdentity,
+    ProducerIdAndEpoch,
     ProducerIdNeeded,
     TopicPartition,
-    TransactionState,
-    TransactionStatus,
+    TransactionalIdState,
+    TransactionalIdStatus,
 )
 from ottla.broker.metadata.features import TRANSACTION_VERSION
 from ottla.errors import InvalidProducerIdMappingError
@@ -50,14 +50,14 @@ class TransactionShard:
         allocate: Callable[[Callable[[int], object]], object],
     ) -> None:
         self.context = context
-        self.states: dict[str, TransactionState] = {}
+        self.states: dict[str, TransactionalIdState] = {}
         self.ends: dict[str, PendingEnd] = {}
         """The ends whose markers are on their way, by transactional id."""
         self._markers = markers
         self._coordinator_epoch = coordinator_epoch
         self._allocate = allocate
         # What was decided last, with its bytes: the log does not have the last epoch, and memory keeps it.
-        self._decided: dict[str, tuple[bytes | None, TransactionState | None]] = {}
+        self._decided: dict[str, tuple[bytes | None, TransactionalIdState | None]] = {}
         # Prepare records that are not yet committed, in the order of the log, and the newest record of each id.
         self._prepared: deque[tuple[int, str]] = deque()
         self._newest: dict[str, int] = {}
@@ -90,7 +90,7 @@ class TransactionShard:
         if state.is_pending:
             self._prepared.append((offset, transactional_id))
         if self._is_loaded:
-            self._arm(is_ongoing=state.status is TransactionStatus.ONGOING)
+            self._arm(is_ongoing=state.status is TransactionalIdStatus.ONGOING)
 
     def replay_transactional(self, producer_id: int, key: bytes, value: bytes | None, offset: int) -> None:
         raise ValueError("the transaction topic has no transactional records")
@@ -102,7 +102,7 @@ class TransactionShard:
     def _place(self) -> tuple[str, int]:
         return "__transaction_state", self.context.partition
 
-    def _write(self, transactional_id: str, state: TransactionState | None) -> CoordinatorRecord:
+    def _write(self, transactional_id: str, state: TransactionalIdState | None) -> CoordinatorRecord:
         record = records.encode(transactional_id, state, transaction_version=self.transaction_version)
         self._decided[transactional_id] = (record.value, state)
         return record
@@ -129,7 +129,7 @@ class TransactionShard:
             if self._newest.get(transactional_id) == written_at:
                 self._send_markers(transactional_id, self.states[transactional_id])
 
-    def _send_markers(self, transactional_id: str, state: TransactionState) -> None:
+    def _send_markers(self, transactional_id: str, state: TransactionalIdState) -> None:
         end = PendingEnd(
             transactional_id=transactional_id,
             shard=self.context.partition,
@@ -156,18 +156,18 @@ class TransactionShard:
         self,
         transactional_id: str,
         timeout_ms: int,
-        expected: ProducerIdentity | None,
+        expected: ProducerIdAndEpoch | None,
         spare_id: int | None,
-    ) -> Result[ProducerIdentity | None]:
+    ) -> Result[ProducerIdAndEpoch | None]:
         """The producer to be; None where a transaction has to be aborted first, and the request to come again."""
         state = self.states.get(transactional_id)
         now = self.context.now_ms()
         if state is None:
             if spare_id is None:
                 raise ProducerIdNeeded
-            state = TransactionState(producer_id=spare_id, timeout_ms=timeout_ms)
+            state = TransactionalIdState(producer_id=spare_id, timeout_ms=timeout_ms)
         state.check_initialize(expected)
-        if state.status is TransactionStatus.ONGOING:
+        if state.status is TransactionalIdStatus.ONGOING:
             fenced = state.fence(self.transaction_version, now, spare_id)
             return Result([self._write(transactional_id, fenced)], None)
         initialized = state.initialize(expected, timeout_ms, now, spare_id)
@@ -176,7 +176,7 @@ class TransactionShard:
     def add(
         self,
         transactional_id: str,
-        producer: ProducerIdentity,
+        producer: ProducerIdAndEpoch,
         partitions: Sequence[TopicPartition],
         client_version: int,
     ) -> Result[None]:
@@ -184,18 +184,18 @@ class TransactionShard:
         return Result([] if added is None else [self._write(transactional_id, added)], None)
 
     def verify(
-        self, transactional_id: str, producer: ProducerIdentity, partitions: Sequence[TopicPartition]
+        self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Sequence[TopicPartition]
     ) -> Result[dict[TopicPartition, int]]:
         return Result([], self._known(transactional_id).verify(producer, partitions))
 
     def end(
         self,
         transactional_id: str,
-        producer: ProducerIdentity,
+        producer: ProducerIdAndEpoch,
         is_commit: bool,
         bumps: bool,
         spare_id: int | None,
-    ) -> Result[ProducerIdentity]:
+    ) -> Result[ProducerIdAndEpoch]:
         """What the producer goes on with."""
         state = self._known(transactional_id)
         now = self.context.now_ms()
@@ -208,7 +208,7 @@ class TransactionShard:
             return Result([], state.producer)
         return Result([self._write(transactional_id, ended)], ended.next_producer)
 
-    def _known(self, transactional_id: str) -> TransactionState:
+    def _known(self, transactional_id: str) -> TransactionalIdState:
         state = self.states.get(transactional_id)
         if state is None:
             raise InvalidProducerIdMappingError
@@ -224,7 +224,7 @@ class TransactionShard:
             self._sweep_later(_TIMEOUTS, "transaction.abort.timed.out.transaction.cleanup.interval.ms")
 
     def _has_ongoing(self) -> bool:
-        return any(state.status is TransactionStatus.ONGOING for state in self.states.values())
+        return any(state.status is TransactionalIdStatus.ONGOING for state in self.states.values())
 
     def _sweep_later(self, name: str, interval: str) -> None:
         sweep = self._expire if name == _EXPIRY else self._abort_timed_out
@@ -246,7 +246,7 @@ class TransactionShard:
         self._arm(is_ongoing=self._has_ongoing())
         return Result([], None)
 
-    def _abort_soon(self, transactional_id: str, late: TransactionState, spare_id: int | None) -> None:
+    def _abort_soon(self, transactional_id: str, late: TransactionalIdState, spare_id: int | None) -> None:
         def abort(shard: TransactionShard) -> Result[None]:
             now = self.context.now_ms()
             state = self.states.get(transactional_id)

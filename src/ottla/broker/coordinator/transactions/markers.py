@@ -18,7 +18,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ottla.broker.coordinator.transactions.state import ProducerIdentity, TopicPartition
+from ottla.broker.coordinator.transactions.state import ProducerIdAndEpoch, TopicPartition
 from ottla.errors import (
     InvalidProducerEpochError,
     KafkaError,
@@ -60,7 +60,7 @@ class PendingEnd:
     transactional_id: str
     shard: int
     """The partition of the transaction topic that it is in."""
-    producer: ProducerIdentity
+    producer: ProducerIdAndEpoch
     is_commit: bool
     coordinator_epoch: int
     transaction_version: int

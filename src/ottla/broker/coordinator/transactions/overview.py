@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ottla.broker.coordinator.groups.regex import compile_regex
 from ottla.broker.coordinator.shard import Result
 from ottla.broker.coordinator.transactions.records import by_topic
-from ottla.broker.coordinator.transactions.state import TransactionStatus
+from ottla.broker.coordinator.transactions.state import TransactionalIdStatus
 from ottla.errors import TransactionalIdNotFoundError
 from ottla.wire.messages import (
     DescribeTransactionsResponse,
@@ -19,7 +19,7 @@ from ottla.wire.messages import (
 if TYPE_CHECKING:
     from ottla.broker.coordinator.transactions.manager import TransactionShard
 
-_BY_LABEL: Final = {status.label: status for status in TransactionStatus}
+_BY_LABEL: Final = {status.label: status for status in TransactionalIdStatus}
 
 ListedTransaction = ListTransactionsResponse.TransactionState
 DescribedTransaction = DescribeTransactionsResponse.TransactionState

@@ -16,8 +16,8 @@ from ottla.broker.coordinator.shard import CoordinatorRecord
 from ottla.broker.coordinator.transactions.state import (
     NO_PRODUCER_ID,
     TopicPartition,
-    TransactionState,
-    TransactionStatus,
+    TransactionalIdState,
+    TransactionalIdStatus,
 )
 from ottla.errors import DecodeError
 from ottla.wire.decoder import Decoder, compile_decoder
@@ -28,9 +28,9 @@ from ottla.wire.schema import MessageSchema, parse_message
 _INT16: Final = struct.Struct(">h")
 _KEY_TYPE: Final = 0
 _FLEXIBLE_VERSION: Final = 1
-_STORED: Final = frozenset(TransactionStatus) - {
-    TransactionStatus.DEAD,
-    TransactionStatus.PREPARE_EPOCH_FENCE,
+_STORED: Final = frozenset(TransactionalIdStatus) - {
+    TransactionalIdStatus.DEAD,
+    TransactionalIdStatus.PREPARE_EPOCH_FENCE,
 }
 
 _SCHEMA: Final = """\
@@ -91,7 +91,7 @@ _CLASSES: Final = {
 
 
 def encode(
-    transactional_id: str, state: TransactionState | None, *, transaction_version: int
+    transactional_id: str, state: TransactionalIdState | None, *, transaction_version: int
 ) -> CoordinatorRecord:
     """The record of a state; without one it is a tombstone."""
     key = _encoded(_KEY_TYPE, 0, TransactionLogKey(transactional_id=transactional_id))
@@ -106,7 +106,7 @@ def encode(
         transaction_timeout_ms=state.timeout_ms,
         transaction_status=state.status,
         transaction_partitions=(
-            None if state.status is TransactionStatus.EMPTY else by_topic(state.partitions)
+            None if state.status is TransactionalIdStatus.EMPTY else by_topic(state.partitions)
         ),
         transaction_last_update_timestamp_ms=state.updated_ms,
         transaction_start_timestamp_ms=state.started_ms,
@@ -122,7 +122,7 @@ def by_topic(partitions: tuple[TopicPartition, ...]) -> list[PartitionsSchema]:
     return list(topics.values())
 
 
-def decode(key: bytes, value: bytes | None) -> tuple[str, TransactionState | None] | None:
+def decode(key: bytes, value: bytes | None) -> tuple[str, TransactionalIdState | None] | None:
     """The transactional id and its state; None for a record that is to be skipped."""
     if _number(key, "key") != _KEY_TYPE:
         return None
@@ -137,13 +137,13 @@ def decode(key: bytes, value: bytes | None) -> tuple[str, TransactionState | Non
         raise DecodeError(
             f"the state of {named.transactional_id!r} has the unknown status {stored.transaction_status}"
         )
-    state = TransactionState(
+    state = TransactionalIdState(
         producer_id=stored.producer_id,
         epoch=stored.producer_epoch,
         previous_producer_id=stored.previous_producer_id,
         next_producer_id=stored.next_producer_id,
         timeout_ms=stored.transaction_timeout_ms,
-        status=TransactionStatus(stored.transaction_status),
+        status=TransactionalIdStatus(stored.transaction_status),
         partitions=tuple(
             (topic.topic, index)
             for topic in stored.transaction_partitions or ()

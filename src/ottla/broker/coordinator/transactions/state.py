@@ -38,7 +38,7 @@ _NOT_STARTED: Final = -1
 TopicPartition = tuple[str, int]
 
 
-class TransactionStatus(IntEnum):
+class TransactionalIdStatus(IntEnum):
     """Kafka's states, by their numbers in the log."""
 
     EMPTY = 0
@@ -56,23 +56,23 @@ class TransactionStatus(IntEnum):
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
-_EMPTY: Final = TransactionStatus.EMPTY
-_ONGOING: Final = TransactionStatus.ONGOING
-_COMPLETE: Final = (TransactionStatus.COMPLETE_COMMIT, TransactionStatus.COMPLETE_ABORT)
-_PREPARE: Final = (TransactionStatus.PREPARE_COMMIT, TransactionStatus.PREPARE_ABORT)
+_EMPTY: Final = TransactionalIdStatus.EMPTY
+_ONGOING: Final = TransactionalIdStatus.ONGOING
+_COMPLETE: Final = (TransactionalIdStatus.COMPLETE_COMMIT, TransactionalIdStatus.COMPLETE_ABORT)
+_PREPARE: Final = (TransactionalIdStatus.PREPARE_COMMIT, TransactionalIdStatus.PREPARE_ABORT)
 
-_LEGAL: Final[Mapping[TransactionStatus, tuple[TransactionStatus, ...]]] = {
-    TransactionStatus.EMPTY: (_EMPTY, *_COMPLETE),
-    TransactionStatus.ONGOING: (_ONGOING, _EMPTY, *_COMPLETE),
-    TransactionStatus.PREPARE_COMMIT: (_ONGOING,),
-    TransactionStatus.PREPARE_ABORT: (_ONGOING, _EMPTY, *_COMPLETE),
-    TransactionStatus.COMPLETE_COMMIT: (TransactionStatus.PREPARE_COMMIT,),
-    TransactionStatus.COMPLETE_ABORT: (TransactionStatus.PREPARE_ABORT,),
+_LEGAL: Final[Mapping[TransactionalIdStatus, tuple[TransactionalIdStatus, ...]]] = {
+    TransactionalIdStatus.EMPTY: (_EMPTY, *_COMPLETE),
+    TransactionalIdStatus.ONGOING: (_ONGOING, _EMPTY, *_COMPLETE),
+    TransactionalIdStatus.PREPARE_COMMIT: (_ONGOING,),
+    TransactionalIdStatus.PREPARE_ABORT: (_ONGOING, _EMPTY, *_COMPLETE),
+    TransactionalIdStatus.COMPLETE_COMMIT: (TransactionalIdStatus.PREPARE_COMMIT,),
+    TransactionalIdStatus.COMPLETE_ABORT: (TransactionalIdStatus.PREPARE_ABORT,),
 }
 """From which states each can be reached."""
 
 
-class ProducerIdentity(NamedTuple):
+class ProducerIdAndEpoch(NamedTuple):
     """A producer id and the epoch that it is in."""
 
     producer_id: int
@@ -84,7 +84,7 @@ class ProducerIdNeeded(Exception):  # noqa: N818 - it is no error: the caller co
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionState:
+class TransactionalIdState:
     """All that there is to know of a transactional id."""
 
     producer_id: int
@@ -96,7 +96,7 @@ class TransactionState:
     last_epoch: int = NO_PRODUCER_EPOCH
     """The epoch before a bump that the same producer brought about; not in the log, so lost with its coordinator."""
     timeout_ms: int
-    status: TransactionStatus = TransactionStatus.EMPTY
+    status: TransactionalIdStatus = TransactionalIdStatus.EMPTY
     partitions: tuple[TopicPartition, ...] = ()
     """In order."""
     started_ms: int = _NOT_STARTED
@@ -107,8 +107,8 @@ class TransactionState:
     # What can be seen
 
     @property
-    def producer(self) -> ProducerIdentity:
-        return ProducerIdentity(self.producer_id, self.epoch)
+    def producer(self) -> ProducerIdAndEpoch:
+        return ProducerIdAndEpoch(self.producer_id, self.epoch)
 
     @property
     def is_pending(self) -> bool:
@@ -117,13 +117,13 @@ class TransactionState:
 
     @property
     def is_commit(self) -> bool:
-        return self.status in (TransactionStatus.PREPARE_COMMIT, TransactionStatus.COMPLETE_COMMIT)
+        return self.status in (TransactionalIdStatus.PREPARE_COMMIT, TransactionalIdStatus.COMPLETE_COMMIT)
 
     @property
-    def next_producer(self) -> ProducerIdentity:
+    def next_producer(self) -> ProducerIdAndEpoch:
         """What the producer goes on with after the end that is prepared."""
         if self._rotates:
-            return ProducerIdentity(self.next_producer_id, 0)
+            return ProducerIdAndEpoch(self.next_producer_id, 0)
         return self.producer
 
     @property
@@ -143,7 +143,7 @@ class TransactionState:
 
     # InitProducerId
 
-    def check_initialize(self, expected: ProducerIdentity | None) -> None:
+    def check_initialize(self, expected: ProducerIdAndEpoch | None) -> None:
         """Whether a producer, which says who it was before, may begin here."""
         if self.is_pending:
             raise ConcurrentTransactionsError
@@ -154,8 +154,8 @@ class TransactionState:
             raise ProducerFencedError
 
     def initialize(
-        self, expected: ProducerIdentity | None, timeout_ms: int, now_ms: int, spare_id: int | None
-    ) -> TransactionState:
+        self, expected: ProducerIdAndEpoch | None, timeout_ms: int, now_ms: int, spare_id: int | None
+    ) -> TransactionalIdState:
         """A producer begins: in the next epoch, which fences those before it, or with another id.
 
         One that says who it was goes on after an error (KIP-360), and gets the same response to the same request.
@@ -187,11 +187,11 @@ class TransactionState:
 
     def add(
         self,
-        producer: ProducerIdentity,
+        producer: ProducerIdAndEpoch,
         partitions: Iterable[TopicPartition],
         client_version: int,
         now_ms: int,
-    ) -> TransactionState | None:
+    ) -> TransactionalIdState | None:
         """The transaction gets more partitions; it begins with the first."""
         if self.is_pending:
             raise ConcurrentTransactionsError
@@ -208,7 +208,7 @@ class TransactionState:
         )
 
     def verify(
-        self, producer: ProducerIdentity, partitions: Iterable[TopicPartition]
+        self, producer: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int]:
         """The error code of each partition: whether the transaction has it."""
         self._check_producer(producer)
@@ -219,7 +219,7 @@ class TransactionState:
 
     # EndTxn
 
-    def end(self, producer: ProducerIdentity, is_commit: bool, now_ms: int) -> TransactionState | None:
+    def end(self, producer: ProducerIdAndEpoch, is_commit: bool, now_ms: int) -> TransactionalIdState | None:
         """The end, as producers up to EndTxn version 4 request it. None where it has ended so before."""
         self._check_producer(producer)
         if self.is_pending:
@@ -231,8 +231,8 @@ class TransactionState:
         raise InvalidTxnStateError
 
     def end_and_bump(
-        self, producer: ProducerIdentity, is_commit: bool, now_ms: int, spare_id: int | None
-    ) -> TransactionState | None:
+        self, producer: ProducerIdAndEpoch, is_commit: bool, now_ms: int, spare_id: int | None
+    ) -> TransactionalIdState | None:
         """The end since EndTxn version 5. None where this very request has ended it before."""
         if self.is_pending:
             raise ConcurrentTransactionsError
@@ -255,18 +255,18 @@ class TransactionState:
         # An abort needs no transaction: its producer may not know whether one of its records has begun it.
         return self._prepare_and_bump(is_commit, now_ms, spare_id)
 
-    def fence(self, transaction_version: int, now_ms: int, spare_id: int | None) -> TransactionState:
+    def fence(self, transaction_version: int, now_ms: int, spare_id: int | None) -> TransactionalIdState:
         """The coordinator itself aborts: the time is up, or another producer begins. Its producer is fenced."""
         if transaction_version >= EPOCH_BUMP_SINCE:
             return self._prepare_and_bump(False, now_ms, spare_id)
         bumped = replace(self, epoch=min(self.epoch + 1, HIGHEST_EPOCH), last_epoch=NO_PRODUCER_EPOCH)
         return bumped._prepare(False, now_ms)
 
-    def complete(self, now_ms: int) -> TransactionState:
+    def complete(self, now_ms: int) -> TransactionalIdState:
         """Every marker is written."""
-        is_commit = self.status is TransactionStatus.PREPARE_COMMIT
+        is_commit = self.status is TransactionalIdStatus.PREPARE_COMMIT
         return self._move(
-            TransactionStatus.COMPLETE_COMMIT if is_commit else TransactionStatus.COMPLETE_ABORT,
+            TransactionalIdStatus.COMPLETE_COMMIT if is_commit else TransactionalIdStatus.COMPLETE_ABORT,
             now_ms,
             producer_id=self.next_producer.producer_id,
             epoch=self.next_producer.epoch,
@@ -276,18 +276,18 @@ class TransactionState:
 
     # How it moves
 
-    def _check_producer(self, producer: ProducerIdentity) -> None:
+    def _check_producer(self, producer: ProducerIdAndEpoch) -> None:
         if producer.producer_id != self.producer_id:
             raise InvalidProducerIdMappingError
         if producer.epoch != self.epoch:
             raise ProducerFencedError
 
-    def _prepare(self, is_commit: bool, now_ms: int) -> TransactionState:
-        status = TransactionStatus.PREPARE_COMMIT if is_commit else TransactionStatus.PREPARE_ABORT
+    def _prepare(self, is_commit: bool, now_ms: int) -> TransactionalIdState:
+        status = TransactionalIdStatus.PREPARE_COMMIT if is_commit else TransactionalIdStatus.PREPARE_ABORT
         return self._move(status, now_ms, client_version=0)
 
-    def _prepare_and_bump(self, is_commit: bool, now_ms: int, spare_id: int | None) -> TransactionState:
-        status = TransactionStatus.PREPARE_COMMIT if is_commit else TransactionStatus.PREPARE_ABORT
+    def _prepare_and_bump(self, is_commit: bool, now_ms: int, spare_id: int | None) -> TransactionalIdState:
+        status = TransactionalIdStatus.PREPARE_COMMIT if is_commit else TransactionalIdStatus.PREPARE_ABORT
         return self._move(
             status,
             now_ms,
@@ -298,7 +298,7 @@ class TransactionState:
             client_version=EPOCH_BUMP_SINCE,
         )
 
-    def _move(self, status: TransactionStatus, now_ms: int, **changes: Any) -> TransactionState:
+    def _move(self, status: TransactionalIdStatus, now_ms: int, **changes: Any) -> TransactionalIdState:
         if self.status not in _LEGAL[status]:
             raise RuntimeError(f"a transactional id cannot go from {self.status.label} to {status.label}")
         return replace(
