@@ -76,7 +76,7 @@ def test_share_partitions_have_coordinators_since_version_6(kafka: Cluster) -> N
 
 
 def test_transactional_ids_have_coordinators_in_a_topic_of_their_own() -> None:
-    config = {"transaction.state.log.num.partitions": 3, "transaction.state.log.segment.bytes": 1_000_000}
+    config = {"transaction.state.log.num.partitions": 3, "transaction.state.log.segment.bytes": 2_000_000}
     with Cluster(brokers=3, config=config) as cluster:
         assert find_one(cluster, "payments", TRANSACTION).error_code == 15
         await_topic(cluster, "__transaction_state")
@@ -93,7 +93,7 @@ def test_transactional_ids_have_coordinators_in_a_topic_of_their_own() -> None:
             "cleanup.policy": "compact",
             "compression.type": "uncompressed",
             "min.insync.replicas": "2",
-            "segment.bytes": "1000000",
+            "segment.bytes": "2000000",
             "unclean.leader.election.enable": "false",
         }
 

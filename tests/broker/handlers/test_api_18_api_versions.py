@@ -87,3 +87,11 @@ def test_the_cluster_runs_at_the_highest_level_of_each_feature(kafka: Cluster) -
     assert response.finalized_features_epoch >= 0
     finalized = {feature.name: feature.max_version_level for feature in response.finalized_features}
     assert finalized == {feature.name: feature.max_version for feature in response.supported_features}
+
+
+def test_a_release_whose_ends_of_transactions_bump_no_epoch_has_no_transaction_version() -> None:
+    for release, level in [("3.9", None), ("4.0", 2)]:
+        with Cluster(max_versions=release) as cluster:
+            response = versions(cluster, 3)
+            finalized = {feature.name: feature.max_version_level for feature in response.finalized_features}
+            assert finalized.get("transaction.version") == level
