@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from ottla.broker.cluster.cluster import AsyncCluster
+from ottla.errors import ConnectionLostError
 from ottla.wire.messages import ProduceRequest, ProduceResponse
 from tests.broker.coordinator.scripted import ScriptedCoordinator
 from tests.broker.handlers.transactions import TV1, TV2, Producer, transactional_batch
@@ -25,7 +26,7 @@ NOT_ENOUGH_REPLICAS, OUT_OF_ORDER, INVALID_EPOCH, INVALID_STATE, CONCURRENT, ABO
     51,
     120,
 )
-ID_DENIED, ID_MAPPING = 53, 49
+UNKNOWN_PARTITION, ID_DENIED, ID_MAPPING = 3, 53, 49
 
 
 def played(run: Run, coordinator: ScriptedCoordinator, body: Body, brokers: int = 1) -> None:
@@ -261,6 +262,74 @@ def test_plain_data_of_a_transactional_request_is_not_asked_for() -> None:
         response = await producer.client.ask(request, TV2, ProduceResponse)
         assert response.responses[0].partition_responses[0].error_code == 0
         assert coordinator.asked == []
+
+    played(in_simulation, coordinator, body)
+
+
+def test_a_topic_that_is_deleted_while_the_coordinator_is_asked_is_unknown_alone() -> None:
+    coordinator = ScriptedCoordinator()
+
+    async def body(world: World, cluster: AsyncCluster, producer: Producer) -> None:
+        await cluster.create_topic("short-lived", 1)
+        ask = coordinator.request
+
+        async def slow(*args: object) -> object:
+            await cluster.delete_topic("short-lived")
+            return await ask(*args)  # type: ignore[arg-type]
+
+        coordinator.request = slow  # type: ignore[method-assign, assignment]
+        request = ProduceRequest(
+            transactional_id="tx",
+            acks=-1,
+            timeout_ms=1000,
+            topic_data=[
+                ProduceRequest.TopicProduceData(
+                    name=name,
+                    partition_data=[
+                        ProduceRequest.PartitionProduceData(
+                            index=0, records=transactional_batch(b"1", producer=(1, 0, 0))
+                        )
+                    ],
+                )
+                for name in ("orders", "short-lived")
+            ],
+        )
+        response = await producer.client.ask(request, TV2, ProduceResponse)
+        assert {topic.name: topic.partition_responses[0].error_code for topic in response.responses} == {
+            "orders": 0,
+            "short-lived": UNKNOWN_PARTITION,
+        }
+
+    played(in_simulation, coordinator, body)
+
+
+@pytest.mark.parametrize(("code", "is_open"), [(0, True), (ABORTABLE, False)])
+def test_without_acks_there_is_no_response_and_a_refusal_closes_the_connection(
+    code: int, is_open: bool
+) -> None:
+    coordinator = ScriptedCoordinator(code)
+
+    async def body(world: World, cluster: AsyncCluster, producer: Producer) -> None:
+        data = ProduceRequest.PartitionProduceData(
+            index=0, records=transactional_batch(b"1", producer=(1, 0, 0))
+        )
+        request = ProduceRequest(
+            transactional_id="tx",
+            acks=0,
+            timeout_ms=1000,
+            topic_data=[ProduceRequest.TopicProduceData(name="orders", partition_data=[data])],
+        )
+        channel = producer.client.channel
+        no_response = channel.send(request, TV2).future
+        if is_open:
+            await cluster.wait_for(lambda: cluster.partition("orders").log.log_end_offset == 1)
+            assert not channel.is_closed
+            assert not no_response.done()
+            no_response.cancel()
+        else:
+            with pytest.raises(ConnectionLostError):
+                await no_response
+            assert cluster.partition("orders").log.log_end_offset == 0
 
     played(in_simulation, coordinator, body)
 

@@ -340,8 +340,9 @@ def _append(
         appended = node.replicas.append(partition, batch, acks, node.now_ms(), guard=guard)
     except BrokerError as error:
         result = _refused(index, error)
-        if not isinstance(error, _WITHOUT_LOG_START):
-            result.log_start_offset = node.replicas.hosted(topic, index).log.log_start_offset
+        replica = node.replicas.partitions.get((topic, index))
+        if replica is not None and not isinstance(error, _WITHOUT_LOG_START):
+            result.log_start_offset = replica.log.log_start_offset
         if call.version >= _HINTS_SINCE:
             hints.add(result, topic, index, error)
         return result
