@@ -1,12 +1,8 @@
-"""Offsets that a transaction commits: they count when it ends, and who wants only stable ones waits for that.
-
-The embedded cluster has no transactions yet.
-"""
+"""Offsets that a transaction commits: they count when it ends, and who wants only stable ones waits for that."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -24,25 +20,14 @@ from ottla.wire.messages import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
-from tests.interop.apache import ApacheKafka
-from tests.interop.brokers import ApacheBroker, Broker
 from tests.interop.groups.group import Group
 from tests.interop.groups.link import Link
 from tests.interop.waiting import eventually
-
-pytestmark = pytest.mark.kafka
 
 ILLEGAL_GENERATION = 22
 UNKNOWN_MEMBER = 25
 UNSTABLE_OFFSET = 88
 _TRANSACTION = 1
-
-
-@pytest.fixture
-def group(quick_apache: ApacheKafka, topic_of: Callable[[Broker], str]) -> Iterator[Group]:
-    broker = ApacheBroker(quick_apache)
-    with Group(broker, topic_of(broker)) as group:
-        yield group
 
 
 class Transaction:
