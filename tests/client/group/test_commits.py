@@ -13,13 +13,14 @@ from ottla.broker.server import faults
 from ottla.client.admin import GroupOffset
 from ottla.client.group.consumer import AsyncGroupConsumer
 from ottla.client.topic_partition import TopicPartition
-from ottla.errors import DataLossError
+from ottla.errors import CommitFailedError, DataLossError, UnknownTopicOrPartitionError
 from tests.client.group.grouping import EAGER, PROTOCOLS, QUICK, until_shared
 from tests.client.worlds import Body, World
 
 Run = Callable[[Body], object]
 NUMBERS = [b"%d" % number for number in range(10)]
 ORDERS = TopicPartition("orders", 0)
+AUDIT = TopicPartition("audit", 0)
 each_protocol = pytest.mark.parametrize("options", PROTOCOLS.values(), ids=PROTOCOLS)
 REPLICATED = {**QUICK, "offsets.topic.replication.factor": "2", "default.replication.factor": "2"}
 
@@ -160,5 +161,105 @@ def test_only_stable_offsets_are_begun_at_whatever_is_read_where_the_broker_can_
                 assert await consumer.committed() == {ORDERS: 10}
             # Of a broker before version 7 of the request nothing more is to be had.
             assert dict.fromkeys(asked) == {release is None: None}
+
+    run(body)
+
+
+# A topic that is deleted and created again
+
+
+async def recreated(world: World, cluster: Any, name: str = "orders") -> None:
+    admin = world.client(cluster).admin
+    await admin.delete_topic(name)
+    await admin.create_topic(name, partitions=1)
+
+
+@each_protocol
+def test_an_offset_is_never_committed_for_another_topic_of_the_same_name(
+    options: dict[str, Any], run: Run
+) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders", "audit"], config=QUICK) as cluster:
+            cluster.seed("orders", NUMBERS)
+            cluster.seed("audit", NUMBERS)
+            kafka = world.client(cluster, **{**options, "enable_auto_commit": False}, client_id="member")
+            async with kafka.consume(["orders", "audit"], group="billing") as consumer:
+                seen = 0
+                while seen < 20:
+                    seen += len(await consumer.poll(timeout=60))
+                # The member hears of it from the coordinator, which does not know the topic, and not before.
+                late = cluster.faults.add("Metadata", client_id="member", action=faults.delay(2.0))
+                await recreated(world, cluster)
+                with pytest.raises(
+                    CommitFailedError, match="orders-0 are not committed: the topic was deleted"
+                ):
+                    await consumer.commit({ORDERS: 10, AUDIT: 9})
+                assert late.hits
+                offsets = await world.client(cluster).admin.group_offsets("billing", [ORDERS, AUDIT])
+                assert {tp: each and each.offset for tp, each in offsets.items()} == {ORDERS: None, AUDIT: 9}
+
+    run(body)
+
+
+@each_protocol
+def test_a_topic_that_was_created_again_is_committed_as_far_as_it_was_read(
+    options: dict[str, Any], run: Run
+) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"], config=QUICK) as cluster:
+            cluster.seed("orders", NUMBERS)
+            kafka = world.client(cluster, **options, auto_commit_marks=True, auto_commit_interval_ms=100)
+            async with kafka.consume("orders", group="billing") as consumer:
+                consumer.mark(*await consumer.poll(timeout=60))
+                await recreated(world, cluster)
+                cluster.seed("orders", NUMBERS[:3])
+                records = await read_through_loss(consumer, 3)
+                assert [record.offset for record in records] == [0, 1, 2]
+                consumer.mark(records[1])
+            assert await committed(world, cluster) == GroupOffset(2, "", 0)
+
+    run(body)
+
+
+async def read_through_loss(consumer: AsyncGroupConsumer, count: int) -> list[Any]:
+    """Also where the topic is gone for a moment, or its partitions are."""
+    found: list[Any] = []
+    while len(found) < count:
+        try:
+            came = await consumer.poll(timeout=60)
+        except (DataLossError, UnknownTopicOrPartitionError):
+            continue
+        assert came, f"nothing comes: {consumer.health()}"
+        found += came
+    return found
+
+
+def test_a_coordinator_that_does_not_know_a_topic_yet_is_asked_again(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"], config=QUICK) as cluster:
+            cluster.seed("orders", NUMBERS)
+            unknown = faults.error("UNKNOWN_TOPIC_ID")
+            fetches = cluster.faults.add("OffsetFetch", action=unknown, count=2)
+            commits = cluster.faults.add("OffsetCommit", action=unknown, count=2)
+            kafka = world.client(cluster, **EAGER)
+            async with kafka.consume("orders", group="billing") as consumer:
+                assert len(await consumer.poll(timeout=60)) == 10
+                await consumer.commit()
+                assert await consumer.committed() == {ORDERS: 10}
+            assert (fetches.hits, commits.hits) == (2, 2)
+
+    run(body)
+
+
+def test_a_commit_for_a_topic_that_is_gone_fails_soon(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"], config=QUICK) as cluster:
+            cluster.seed("orders", NUMBERS)
+            kafka = world.client(cluster, **EAGER, enable_auto_commit=False)
+            async with kafka.consume("orders", group="billing") as consumer:
+                assert len(await consumer.poll(timeout=60)) == 10
+                await world.client(cluster).admin.delete_topic("orders")
+                with pytest.raises(CommitFailedError, match="the topic was deleted"):
+                    await consumer.commit()
 
     run(body)

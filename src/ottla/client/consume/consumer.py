@@ -29,7 +29,6 @@ from ottla.client.consume.dead_letters import DeadLetterProducer, DeadLetters
 from ottla.client.consume.fetch_queue import Failure, FetchQueue, Wake
 from ottla.client.consume.iterators import AsyncBatchReader, RestartingIterator
 from ottla.client.consume.offset_spec import OffsetSpec, Start, Stops, start_spec, stop_spec
-from ottla.client.consume.partition_records import ReaderPosition
 from ottla.client.consume.processing import FailingRecord, OnFailure, check_failure
 from ottla.client.consume.reader import Reader
 from ottla.client.consume.session import Session
@@ -48,11 +47,13 @@ from ottla.errors import (
     UnknownTopicOrPartitionError,
     from_code,
 )
+from ottla.wire import ZERO_UUID, Uuid
 
 if TYPE_CHECKING:
     import pyarrow
 
     from ottla.client.consume.cursor import Cursor
+    from ottla.client.consume.partition_records import ReaderPosition
     from ottla.config import ClientConfig
     from ottla.hooks import ConsumerInterceptor
     from ottla.serde import Deserialize
@@ -470,7 +471,7 @@ class AsyncConsumer:
         self._check_reader()
         self._check_assigned(partition)
         spec = start_spec(to, int(self._clock.time() * 1000))
-        generation = self.reader.seek(partition, spec.offset)
+        generation = self.reader.seek(partition, spec.offset, self._topic_id(partition))
         self.queue.wake(partial(self._session.seek, partition, spec, generation))
 
     def skip(self, error: DeserializationError | CorruptBatchError) -> None:
@@ -482,8 +483,12 @@ class AsyncConsumer:
             self.reader.skip(error)
 
     def _refetch(self, partition: TopicPartition, offset: int) -> None:
-        generation = self.reader.seek(partition, offset)
+        generation = self.reader.seek(partition, offset, self._topic_id(partition))
         self.queue.wake(partial(self._session.seek, partition, OffsetSpec(offset=offset), generation))
+
+    def _topic_id(self, partition: TopicPartition) -> Uuid:
+        cursor = self._session.cursors.get(partition)
+        return ZERO_UUID if cursor is None else cursor.topic_id
 
     def known_position(self, partition: TopicPartition) -> int | None:
         """The offset of the next record; None while it is being looked up."""
@@ -499,7 +504,7 @@ class AsyncConsumer:
         if reached is not None or cursor is None or not cursor.has_offset:
             return reached
         # Not its offset: that is behind what has been fetched, and nothing of it has been read.
-        return ReaderPosition(cursor.began_at, cursor.began_epoch)
+        return cursor.began
 
     def lag(self) -> dict[TopicPartition, int]:
         """How many offsets are between each position and the end of what can be read; where both are known."""

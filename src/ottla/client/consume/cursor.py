@@ -28,7 +28,7 @@ from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
 from ottla.client.consume.fetch_session import FetchPosition
-from ottla.client.consume.partition_records import BatchHeaders, PartitionRecords
+from ottla.client.consume.partition_records import BatchHeaders, PartitionRecords, ReaderPosition
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import BrokerError, from_code
 from ottla.wire import Uuid
@@ -228,6 +228,10 @@ class Cursor:
         return self.state not in (State.UNSET, State.LOADING) and self.offset >= 0
 
     @property
+    def began(self) -> ReaderPosition:
+        return ReaderPosition(self.began_at, self.began_epoch, self.topic_id)
+
+    @property
     def required_epoch(self) -> int:
         """What requests name as the leader's epoch: one that leads in an older epoch refuses them.
 
@@ -333,6 +337,7 @@ class Cursor:
             generation=self.generation,
             position=self.offset,
             end=next_offset if self.stop is None else min(next_offset, self.stop),
+            topic_id=self.topic_id,
             epoch=epoch,
             count=count,
             aborted=aborted,

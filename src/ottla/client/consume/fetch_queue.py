@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from ottla.client.consume.partition_records import PartitionRecords
 from ottla.client.topic_partition import TopicPartition
+from ottla.wire import ZERO_UUID, Uuid
 
 Wake: TypeAlias = Callable[[Callable[[], None]], None]
 
@@ -54,11 +55,14 @@ class Failure:
 class PositionReset:
     """A position that was lost, and the offset that reading goes on at, behind what was fetched before."""
 
-    __slots__ = ("generation", "on_taken", "position", "tp")
+    __slots__ = ("generation", "on_taken", "position", "topic_id", "tp")
 
-    def __init__(self, tp: TopicPartition, position: int, *, generation: int) -> None:
+    def __init__(
+        self, tp: TopicPartition, position: int, *, generation: int, topic_id: Uuid = ZERO_UUID
+    ) -> None:
         self.tp = tp
         self.position = position
+        self.topic_id = topic_id
         self.generation = generation
         self.on_taken: Callable[[], None] | None = None
 

@@ -16,6 +16,7 @@ from ottla import hooks
 from ottla._native.record_batch import whole_batch
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import CorruptBatchError, DecodeError
+from ottla.wire import ZERO_UUID, Uuid
 from ottla.wire.batch_header import (
     BATCH_OVERHEAD,
     COUNT_AT,
@@ -39,6 +40,8 @@ class ReaderPosition(NamedTuple):
 
     offset: int
     leader_epoch: int = -1
+    topic_id: Uuid = ZERO_UUID
+    """The topic that it is an offset of: another one may come to have the same name."""
 
 
 class BatchHeaders(NamedTuple):
@@ -97,6 +100,7 @@ class PartitionRecords:
     """Where a reader that was interrupted goes on in it; at first its offset."""
     end: int
     """Where the reader is when it has read all of it: the next offset, or the stop before it."""
+    topic_id: Uuid = ZERO_UUID
     epoch: int = -1
     """The leader epoch of its last batch."""
     count: int = 0
@@ -133,7 +137,7 @@ class PartitionRecords:
 
     def at(self, offset: int) -> ReaderPosition:
         """An offset of it, with the epoch of what lies before."""
-        return ReaderPosition(offset, self._epoch_before(offset))
+        return ReaderPosition(offset, self._epoch_before(offset), self.topic_id)
 
     def _epoch_before(self, offset: int) -> int:
         if offset <= self.offset:

@@ -45,6 +45,7 @@ from ottla.client.topic_partition import TopicPartition
 from ottla.errors import DeserializationError
 from ottla.hooks import ConsumerInterceptor, Hooks
 from ottla.serde import Deserialize
+from ottla.wire import ZERO_UUID, Uuid
 from ottla.wire.records import Records, to_arrow
 
 if TYPE_CHECKING:
@@ -263,7 +264,7 @@ class Reader:
         return self._positions.get(tp)
 
     def at(self, tp: TopicPartition, offset: int) -> ReaderPosition:
-        """An offset that the program names, with the epoch before it where it is one that was just read."""
+        """An offset that the program names, of the topic that was read last; with the epoch if it was just read."""
         part, reached = self._current, self.reached(tp)
         if reached is not None and reached.offset == offset:
             return reached
@@ -274,7 +275,7 @@ class Reader:
             and not self._is_stale(part)
         ):
             return part.at(offset)
-        return ReaderPosition(offset)
+        return ReaderPosition(offset, topic_id=ZERO_UUID if reached is None else reached.topic_id)
 
     # What the program is done with
 
@@ -349,13 +350,13 @@ class Reader:
         self._current = None
         self._drop_iterator()
 
-    def seek(self, tp: TopicPartition, offset: int | None) -> int:
+    def seek(self, tp: TopicPartition, offset: int | None, topic_id: Uuid = ZERO_UUID) -> int:
         """From now on, nothing that was fetched before counts; the new generation. None: to be looked up."""
         self._drop(tp)
         if offset is None:
             self._positions.pop(tp, None)
         else:
-            self._positions[tp] = ReaderPosition(offset)
+            self._positions[tp] = ReaderPosition(offset, topic_id=topic_id)
         self._held.pop(tp, None)
         self._generations[tp] = generation = self._next_generation()
         return generation
@@ -425,10 +426,11 @@ class Reader:
         return True
 
     def _apply(self, item: Failure | PositionReset) -> None:
-        if item.tp is not None and item.position is not None:
-            self._positions[item.tp] = ReaderPosition(item.position)
         if isinstance(item, PositionReset):
+            self._positions[item.tp] = ReaderPosition(item.position, topic_id=item.topic_id)
             return
+        if item.tp is not None and item.position is not None:
+            self._positions[item.tp] = self.at(item.tp, item.position)._replace(leader_epoch=-1)
         error = item.take_error()
         try:
             raise error

@@ -268,7 +268,9 @@ class Session:
             if goal is Goal.RESET:
                 _logger.warning("%s: goes on at %d: %s", cursor.tp, offset, lookup.reason)
                 # Behind what the reader has not read yet: there may never be a record that moves its position.
-                self._queue.put(PositionReset(cursor.tp, offset, generation=cursor.generation))
+                self._queue.put(
+                    PositionReset(cursor.tp, offset, generation=cursor.generation, topic_id=cursor.topic_id)
+                )
                 self._notify_reset(cursor, lookup.old, offset, lookup.reason)
             self.route(cursor)
             self.check_complete()

@@ -6,7 +6,8 @@ ends before the next is sent. While the member joins, the coordinator takes none
 
 Not here: how far the program is (consume/reader.py), and when to commit (partitions.py, consumer.py).
 
-Invariant: a partition that is not owned any more is not committed: its offset is another member's.
+Invariants: a partition that is not owned any more is not committed: its offset is another member's. An offset is
+committed for the topic that it was read from, and never for another one that has its name by now (KIP-848, KIP-516).
 """
 
 from __future__ import annotations
@@ -27,8 +28,11 @@ from ottla.errors import (
     CoordinatorNotAvailableError,
     KafkaError,
     NotCoordinatorError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
     from_code,
 )
+from ottla.wire import ZERO_UUID, Uuid
 from ottla.wire.messages import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -43,6 +47,8 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("ottla.client.group")
 
 _NO_EPOCH: Final = -1
+_GONE: Final = UnknownTopicOrPartitionError.code
+_UNKNOWN: Final = (UnknownTopicIdError, UnknownTopicOrPartitionError)
 _ELSEWHERE: Final = (CoordinatorNotAvailableError.code, NotCoordinatorError.code)
 
 
@@ -53,10 +59,12 @@ class OffsetAndMetadata(NamedTuple):
     metadata: str = ""
     leader_epoch: int = _NO_EPOCH
     """Of the last record before it (KIP-320): by that the next reader knows an old leader, and a truncated log."""
+    topic_id: Uuid = ZERO_UUID
+    """The topic that it is an offset of, which the client knows: another one of the same name is not to get it."""
 
     @classmethod
     def at(cls, reached: ReaderPosition) -> OffsetAndMetadata:
-        return cls(reached.offset, "", reached.leader_epoch)
+        return cls(reached.offset, "", reached.leader_epoch, reached.topic_id)
 
 
 OnTrouble = Callable[[Reaction, str], None]
@@ -80,6 +88,7 @@ class Commits:
         self._config = config
         self._clock = context.runtime.clock
         self._hooks = context.hooks
+        self._metadata = context.metadata
         self._tasks = context.tasks
         self._requests = requests
         self._membership = membership
@@ -92,8 +101,12 @@ class Commits:
         self._turn = asyncio.Lock()
         self._is_answered = asyncio.Event()
         self._is_answered.set()
-        self.committed: dict[TopicPartition, int] = {}
+        self.committed: dict[TopicPartition, OffsetAndMetadata] = {}
         """What is known to be committed for the partitions that are owned."""
+
+    def has_committed(self, tp: TopicPartition, wanted: OffsetAndMetadata) -> bool:
+        known = self.committed.get(tp)
+        return known is not None and (known.offset, known.topic_id) == (wanted.offset, wanted.topic_id)
 
     # Writing
 
@@ -130,11 +143,16 @@ class Commits:
     async def _in_turn(self, offsets: dict[TopicPartition, OffsetAndMetadata], seconds: float) -> None:
         deadline = Deadline(self._clock, seconds)
         last: KafkaError | None = None
+        former: list[TopicPartition] = []
         try:
             async with self._turn:
                 attempts = 0
                 while offsets:
                     await deadline.bound(self._until_possible(offsets))
+                    former += (gone := self.of_former_topics(offsets, refused=isinstance(last, _UNKNOWN)))
+                    offsets = {tp: each for tp, each in offsets.items() if tp not in gone}
+                    if not offsets:
+                        break
                     generation = self._membership.generation
                     offsets, last, waits = await self._attempt(offsets, deadline.left())
                     if waits:
@@ -142,11 +160,40 @@ class Commits:
                     elif offsets:
                         await deadline.bound(self._clock.sleep(self._backoff.delay(attempts)))
                         attempts += 1
+                    if isinstance(last, _UNKNOWN):
+                        await self._refresh(offsets, deadline.left())
         except DeadlinePassed:
             raise CommitFailedError(
                 f"offsets of group {self._membership.group_id} were not committed within {seconds:g} s"
                 + ("" if last is None else f": {last}")
             ) from last
+        if former:
+            raise CommitFailedError(
+                f"offsets of {_named(former)} are not committed: the topic was deleted, and if there is one of its "
+                "name, that is another one"
+            )
+
+    def of_former_topics(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | None], *, refused: bool = False
+    ) -> list[TopicPartition]:
+        """Those that are offsets of a topic whose name another one has; where a coordinator refused them, or none."""
+        topics = self._metadata.view.topics
+        return [
+            tp
+            for tp, each in offsets.items()
+            if each is not None
+            and each.topic_id != ZERO_UUID
+            and (topic := topics.get(tp.topic)) is not None
+            and (topic.topic_id not in (ZERO_UUID, each.topic_id) or (refused and topic.error_code == _GONE))
+        ]
+
+    async def _refresh(self, partitions: Iterable[TopicPartition], seconds: float) -> None:
+        """The coordinator does not know a topic: it is new there, or gone, and metadata says which."""
+        names = list(dict.fromkeys(tp.topic for tp in partitions))
+        try:
+            await self._metadata.fresh(names, max_age=0.0, timeout=seconds)
+        except KafkaError as error:
+            _logger.info("%s: metadata of %s could not be had: %s", self._membership, names, error)
 
     async def _until_possible(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         membership = self._membership
@@ -187,6 +234,7 @@ class Commits:
     ) -> tuple[dict[TopicPartition, OffsetAndMetadata], KafkaError | None, bool]:
         """What is to be committed again, and why; the last says that it is to be after the next join."""
         request = self._commit_request(offsets)
+        names = {topic.topic_id: topic.name for topic in request.topics}
         self._is_answered.clear()
         try:
             response = await self._requests.send(request, timeout=seconds)
@@ -196,19 +244,21 @@ class Commits:
         again: dict[TopicPartition, OffsetAndMetadata] = {}
         worst, error = Reaction.GO_ON, None
         for topic in response.topics:
+            # From version 10 on it has ids only.
+            name = topic.name or names[topic.topic_id]
             for each in topic.partitions:
-                tp = TopicPartition(topic.name, each.partition_index)
+                tp = TopicPartition(name, each.partition_index)
                 reaction = after_commit(each.error_code)
                 if reaction is Reaction.GO_ON:
                     if tp in offsets and tp in self._owned:
-                        self.committed[tp] = offsets[tp].offset
+                        self.committed[tp] = offsets[tp]
                     continue
                 again[tp] = offsets[tp]
                 if each.error_code in _ELSEWHERE:
                     self._requests.forget_coordinator(self._membership.group_id)
                 if worst < reaction:
                     worst = reaction
-                    error = from_code(each.error_code, topic=topic.name, partition=each.partition_index)
+                    error = from_code(each.error_code, topic=name, partition=each.partition_index)
         if worst in (Reaction.GO_ON, Reaction.RETRY):
             return again, error, False
         assert error is not None
@@ -238,11 +288,14 @@ class Commits:
         return failed
 
     def _commit_request(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> OffsetCommitRequest:
-        # Without topic ids, which keeps it at version 9: Kafka refuses version 10 for a topic whose id is not known.
+        # Where an id is not known, all go by their names, with version 9. Older brokers know only that one: there an
+        # offset can get to another topic for as long as metadata has not heard of it.
         topics: dict[str, OffsetCommitRequest.OffsetCommitRequestTopic] = {}
-        for tp, (offset, metadata, epoch) in offsets.items():
+        for tp, (offset, metadata, epoch, topic_id) in offsets.items():
             if tp.topic not in topics:
-                topics[tp.topic] = OffsetCommitRequest.OffsetCommitRequestTopic(name=tp.topic, partitions=[])
+                topics[tp.topic] = OffsetCommitRequest.OffsetCommitRequestTopic(
+                    name=tp.topic, topic_id=topic_id, partitions=[]
+                )
             topics[tp.topic].partitions.append(
                 OffsetCommitRequest.OffsetCommitRequestPartition(
                     partition_index=tp.partition,
@@ -275,11 +328,10 @@ class Commits:
         )
         attempts = 0
         while True:
-            response = await self._requests.send(
-                self._fetch_request(wanted, as_member), timeout=deadline.left()
-            )
+            request = self._fetch_request(wanted, as_member)
+            response = await self._requests.send(request, timeout=deadline.left())
             assert isinstance(response, OffsetFetchResponse)
-            found, error, reaction = _read(response, wanted)
+            found, error, reaction = _read(request, response, wanted)
             if error is None:
                 return found
             if reaction is not Reaction.RETRY:
@@ -289,13 +341,18 @@ class Commits:
                 raise error
             await self._clock.sleep(delay)
             attempts += 1
+            if isinstance(error, _UNKNOWN):
+                await self._refresh(wanted, deadline.left())
 
     def _fetch_request(self, partitions: Iterable[TopicPartition], as_member: bool) -> OffsetFetchRequest:
         topics: dict[str, OffsetFetchRequest.OffsetFetchRequestTopics] = {}
         for tp in partitions:
             if tp.topic not in topics:
+                view = self._metadata.view.topics.get(tp.topic)
                 topics[tp.topic] = OffsetFetchRequest.OffsetFetchRequestTopics(
-                    name=tp.topic, partition_indexes=[]
+                    name=tp.topic,
+                    topic_id=ZERO_UUID if view is None or view.error_code else view.topic_id,
+                    partition_indexes=[],
                 )
             topics[tp.topic].partition_indexes.append(tp.partition)
         membership = self._membership
@@ -309,18 +366,25 @@ class Commits:
 
 
 def _read(
-    response: OffsetFetchResponse, wanted: Iterable[TopicPartition]
+    request: OffsetFetchRequest, response: OffsetFetchResponse, wanted: Iterable[TopicPartition]
 ) -> tuple[dict[TopicPartition, OffsetAndMetadata | None], KafkaError | None, Reaction]:
+    requested = [topic for group in request.groups for topic in group.topics or ()]
+    names = {topic.topic_id: topic.name for topic in requested}
+    ids = {topic.name: topic.topic_id for topic in requested}
     found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(wanted)
     worst, error = Reaction.GO_ON, None
     for group in response.groups:
         codes: list[tuple[int, str | None, int | None]] = [(group.error_code, None, None)]
         for topic in group.topics:
+            topic_name = topic.name or names[topic.topic_id]
             for each in topic.partitions:
-                codes.append((each.error_code, topic.name, each.partition_index))
+                codes.append((each.error_code, topic_name, each.partition_index))
                 if each.committed_offset >= 0:
-                    found[TopicPartition(topic.name, each.partition_index)] = OffsetAndMetadata(
-                        each.committed_offset, each.metadata or "", each.committed_leader_epoch
+                    found[TopicPartition(topic_name, each.partition_index)] = OffsetAndMetadata(
+                        each.committed_offset,
+                        each.metadata or "",
+                        each.committed_leader_epoch,
+                        ids[topic_name],
                     )
         for code, name, partition in codes:
             reaction = after_offset_fetch(code)

@@ -38,10 +38,12 @@ from ottla.client.group.reactions import Reaction
 from ottla.client.group.topics import SubscribedTopics
 from ottla.client.topic_partition import TopicPartition, check_partition
 from ottla.errors import ConfigurationError, KafkaError
+from ottla.wire import ZERO_UUID, Uuid
 
 if TYPE_CHECKING:
     from ottla.client.consume.assignment import Assignment
     from ottla.client.consume.context import ConsumerContext
+    from ottla.client.consume.partition_records import ReaderPosition
     from ottla.client.consume.subscription import Subscription
     from ottla.client.group.member import MemberLoop
     from ottla.client.requests.requests import Requests
@@ -240,18 +242,18 @@ class AsyncGroupConsumer(AsyncConsumer):
             }
             return {tp: OffsetAndMetadata.at(each) for tp, each in positions.items() if each is not None}
         if not isinstance(offsets, Mapping):
-            return dict([_behind(offsets)])
+            return dict([self._behind(offsets)])
         return {check_partition(tp): self._with_epoch(tp, each) for tp, each in offsets.items()}
 
     def _with_epoch(self, tp: TopicPartition, given: int | OffsetAndMetadata) -> OffsetAndMetadata:
-        """Few programs name epochs: of what they have just got, it is known."""
+        """Of which topic it is an offset; and few programs name epochs: of what they have just got, it is known."""
         named = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
         offset: object = named.offset
         if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
             raise ValueError(f"{tp}: {named.offset!r} is no offset")
-        if named.leader_epoch >= 0:
-            return named
-        return named._replace(leader_epoch=self.reader.at(tp, named.offset).leader_epoch)
+        known = self.reader.at(tp, named.offset)
+        epoch = known.leader_epoch if named.leader_epoch < 0 else named.leader_epoch
+        return named._replace(leader_epoch=epoch, topic_id=self._topic_read(tp, known))
 
     def is_read(self, partition: TopicPartition) -> bool:
         return partition in self._owned
@@ -263,9 +265,10 @@ class AsyncGroupConsumer(AsyncConsumer):
 
     def mark(self, *records: Any) -> None:
         """With auto_commit_marks: these are processed, with all before them in their partitions."""
-        for tp, offset in map(_behind, records):
+        for tp, offset in map(self._behind, records):
             known = self._partitions.marked.get(tp)
-            if tp in self._owned and (known is None or known.offset < offset.offset):
+            is_further = known is None or known.topic_id != offset.topic_id or known.offset < offset.offset
+            if tp in self._owned and is_further:
                 self._partitions.marked[tp] = offset
 
     async def commit_marked(self, timeout: float | None = None) -> None:
@@ -281,6 +284,20 @@ class AsyncGroupConsumer(AsyncConsumer):
         wanted = list(map(check_partition, partitions)) or self.assignment()
         found = await self._commits.fetch(wanted, as_member=False, seconds=timeout) if wanted else {}
         return {tp: None if each is None else each.offset for tp, each in found.items()}
+
+    def _behind(self, record: Any) -> tuple[TopicPartition, OffsetAndMetadata]:
+        try:
+            tp = TopicPartition(record.topic, record.partition)
+            offset, epoch = record.offset + 1, record.leader_epoch
+        except AttributeError:
+            raise TypeError(
+                f"a commit takes a record, or a mapping from partitions to offsets, not {type(record).__name__}"
+            ) from None
+        return tp, OffsetAndMetadata(offset, "", epoch, self._topic_read(tp, self.reader.at(tp, offset)))
+
+    def _topic_read(self, tp: TopicPartition, known: ReaderPosition) -> Uuid:
+        """The topic of what the program has got last of a partition; before that, the one that is there."""
+        return known.topic_id if known.topic_id != ZERO_UUID else self._topic_id(tp)
 
     # How it is
 
@@ -306,16 +323,6 @@ class AsyncGroupConsumer(AsyncConsumer):
 
     def _raise_next(self, error: Exception) -> None:
         self.queue.put_first(Failure(error, outlives_session=True))
-
-
-def _behind(record: Any) -> tuple[TopicPartition, OffsetAndMetadata]:
-    try:
-        tp = TopicPartition(record.topic, record.partition)
-        return tp, OffsetAndMetadata(record.offset + 1, "", record.leader_epoch)
-    except AttributeError:
-        raise TypeError(
-            f"a commit takes a record, or a mapping from partitions to offsets, not {type(record).__name__}"
-        ) from None
 
 
 def _check(group: str, subscription: Subscription, options: Mapping[str, Any]) -> None:

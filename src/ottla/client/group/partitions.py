@@ -100,11 +100,13 @@ class OwnedPartitions:
 
     async def _place(self, partitions: list[TopicPartition], as_member: bool) -> None:
         offsets = await self._committed(partitions, as_member)
+        while self._commits.of_former_topics(offsets):
+            offsets = await self._committed(partitions, as_member)
         starts: dict[TopicPartition, OffsetSpec | None] = {}
         for tp, committed in offsets.items():
             if committed is not None:
                 starts[tp] = OffsetSpec(committed.offset, leader_epoch=committed.leader_epoch)
-                self._commits.committed[tp] = committed.offset
+                self._commits.committed[tp] = committed
             else:
                 starts[tp] = EARLIEST if self._start == LATEST and self._topics.is_new(tp) else self._start
         self._session.start()
@@ -195,14 +197,13 @@ class OwnedPartitions:
                 for tp in partitions
                 if (reached := self.done_with(tp)) is not None
             }
-        known = self._commits.committed
-        return {tp: each for tp, each in found.items() if known.get(tp) != each.offset}
+        return {tp: each for tp, each in found.items() if not self._commits.has_committed(tp, each)}
 
     def said(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """The program commits these: it is done with what is before them."""
         for tp, each in offsets.items():
             if tp in self.owned:
-                self._said[tp] = ReaderPosition(each.offset, each.leader_epoch)
+                self._said[tp] = ReaderPosition(each.offset, each.leader_epoch, each.topic_id)
 
     def sought(self, tp: TopicPartition) -> None:
         """The program goes on elsewhere, perhaps before what it has committed."""
@@ -213,12 +214,13 @@ class OwnedPartitions:
         """How far the program is with a partition, by what it has asked for since, or has committed itself."""
         done, said = self._reader.done_with(tp), self._said.get(tp)
         if done is not None:
-            return done if said is None or said.offset <= done.offset else said
+            is_further = said is not None and said.topic_id == done.topic_id and said.offset > done.offset
+            return said if is_further else done
         cursor = self._assignment.cursor(tp)
         if said is not None or cursor is None or not cursor.has_offset:
             return said
         # Nothing was read: where reading began is worth remembering, or "latest" would be later the next time.
-        return ReaderPosition(cursor.began_at, cursor.began_epoch)
+        return cursor.began
 
     async def commit_done(self, partitions: Iterable[TopicPartition], seconds: float | None = None) -> None:
         """With auto-commit; a failure is logged: there is no call that could raise it."""

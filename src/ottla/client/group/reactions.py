@@ -19,6 +19,7 @@ from ottla.errors import (
     RebalanceInProgressError,
     StaleMemberEpochError,
     UnknownMemberIdError,
+    UnknownTopicIdError,
     UnknownTopicOrPartitionError,
     UnreleasedInstanceIdError,
     UnstableOffsetCommitError,
@@ -66,6 +67,7 @@ _COMMIT: Final = {
     FencedInstanceIdError.code: Reaction.FENCED,
     # A broker may not have heard of a topic yet.
     UnknownTopicOrPartitionError.code: Reaction.RETRY,
+    UnknownTopicIdError.code: Reaction.RETRY,
     # KIP-848: the next heartbeat says in which epoch the member is.
     StaleMemberEpochError.code: Reaction.REJOIN,
     FencedMemberEpochError.code: Reaction.LOSE,
@@ -77,6 +79,7 @@ _OFFSETS: Final = {
     IllegalGenerationError.code: Reaction.LOSE,
     UnknownMemberIdError.code: Reaction.LOSE_ID,
     UnknownTopicOrPartitionError.code: Reaction.RETRY,
+    UnknownTopicIdError.code: Reaction.RETRY,
 }
 _CONSUMER_HEARTBEAT: Final = {
     FencedMemberEpochError.code: Reaction.LOSE,

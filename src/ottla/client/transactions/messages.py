@@ -136,13 +136,13 @@ def commit_offsets(
 ) -> CoordinatorRequest[TxnOffsetCommitResponse]:
     """`adds`: the request puts the group into the transaction, too."""
     topics: dict[str, list[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition]] = {}
-    for tp, (offset, metadata, epoch) in offsets.items():
+    for tp, each in offsets.items():
         topics.setdefault(tp.topic, []).append(
             TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
                 partition_index=tp.partition,
-                committed_offset=offset,
-                committed_leader_epoch=epoch,
-                committed_metadata=metadata,
+                committed_offset=each.offset,
+                committed_leader_epoch=each.leader_epoch,
+                committed_metadata=each.metadata,
             )
         )
 

@@ -137,8 +137,8 @@ def offsets_to_send(offsets: OffsetsToSend) -> dict[TopicPartition, OffsetAndMet
         check_partition(tp): each if isinstance(each, OffsetAndMetadata) else OffsetAndMetadata(each)
         for tp, each in offsets.items()
     }
-    for tp, (offset, _, _) in found.items():
-        given: object = offset
+    for tp, each in found.items():
+        given: object = each.offset
         if isinstance(given, bool) or not isinstance(given, int) or given < 0:
             raise ValueError(f"{tp}: {given!r} is no offset")
     return found
