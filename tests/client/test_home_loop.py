@@ -91,13 +91,14 @@ ADMIN: dict[str, Use] = {
 }
 # They look at what is there, and neither wait nor change anything; or are called where there is no loop at all.
 ANYWHERE: dict[type, set[str]] = {
-    ottla.AsyncClient: {"forked"},
+    ottla.AsyncClient: {"forked", "check_outside_callbacks"},
     ottla.AsyncConsumer: {
         "assignment",
         "paused",
         "lag",
         "known_position",
         "is_begun",
+        "is_called_back",
         "is_read",
         "poll_limit",
         "with_producer",

@@ -440,6 +440,7 @@ class AsyncClient:
         A DeliveryError says that records failed since the last flush, or were given up now.
         """
         check_timeout(timeout)
+        self.check_outside_callbacks()
         if self._core is not None and (self._ended is None or self._closing is not None):
             self._core.home.check()
         if self._closing is not None:
@@ -457,6 +458,11 @@ class AsyncClient:
         finally:
             self._closing.set_result(None)
             self._closing = None
+
+    def check_outside_callbacks(self) -> None:
+        """A RuntimeError in a callback of a rebalance, which `close` would wait for."""
+        if self._core is not None:
+            self._core.check_outside_callbacks()
 
     def forked(self) -> None:
         self._ended = forked_error()

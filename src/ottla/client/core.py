@@ -147,6 +147,14 @@ class ClientCore:
         self._consumers.pop(consumer, None)
         self.metrics.unwatch_lag(consumer.lag)
 
+    def check_outside_callbacks(self) -> None:
+        """Refuses to close the client for one that its consumers wait for."""
+        if any(consumer.is_called_back() for consumer in self._consumers):
+            raise RuntimeError(
+                "a callback of a rebalance has closed its client, which waits for the callback: close the consumer "
+                "there, and the client when the callback has returned"
+            )
+
     async def close(self, timeout: float) -> None:
         first: BaseException | None = None
         consumers = [consumer.close for consumer in reversed(self._consumers)]

@@ -12,7 +12,7 @@ import pytest
 import ottla
 from ottla.broker import Cluster
 from ottla.client.blocking.group_consumer import GroupConsumer
-from ottla.errors import KafkaError
+from ottla.errors import ClientClosedError, KafkaError
 from tests.client.group.grouping import COOPERATIVE, EAGER, PROTOCOLS, QUICK
 from tests.interop.waiting import eventually
 
@@ -202,3 +202,54 @@ def test_iteration_in_a_thread_while_another_asks_for_health(cluster: Cluster) -
         thread.join()
         assert sum(consumer.health().lag.values()) == 0
         consumer.close()
+
+
+@pytest.mark.parametrize("callback", ["on_assigned", "on_revoked"])
+def test_a_callback_that_closes_its_consumer_has_it_closed_when_it_has_returned(
+    cluster: Cluster, callback: str
+) -> None:
+    log: list[bool] = []
+
+    def close(consumer: GroupConsumer, partitions: list[ottla.TopicPartition]) -> None:
+        consumer.close()
+        log.append(consumer.health().state == "left")
+
+    callbacks: dict[str, Any] = {callback: close}
+    with ottla.Client(cluster.bootstrap, **EAGER) as kafka, ottla.Client(cluster.bootstrap, **EAGER) as other:
+        consumer = kafka.consume("orders", group="billing", **callbacks)
+        consumer.__enter__()
+        if callback == "on_revoked":
+            shared(consumer)
+        # Another member comes, and all give up what they have.
+        with other.consume("orders", group="billing") as left:
+            with pytest.raises(ClientClosedError):
+                consumer.poll(timeout=30)
+            # Waits until it is closed indeed.
+            consumer.close()
+            assert consumer.health().state == "left"
+            assert log == [False]
+            shared(left)
+
+
+def test_a_callback_that_reads_or_closes_the_client_is_refused(cluster: Cluster) -> None:
+    cluster.seed("orders", NUMBERS)
+    refused: list[str] = []
+
+    def called(consumer: GroupConsumer, partitions: list[ottla.TopicPartition]) -> None:
+        uses: list[Callable[[], object]] = [
+            lambda: consumer.poll(timeout=30),
+            lambda: next(iter(consumer)),
+            lambda: next(consumer.batches()),
+            kafka.close,
+        ]
+        for use in uses:
+            with pytest.raises(RuntimeError, match="a callback of a rebalance has") as raised:
+                use()
+            refused.append(str(raised.value))
+
+    with (
+        ottla.Client(cluster.bootstrap, **EAGER) as kafka,
+        kafka.consume("orders", group="billing", on_assigned=called) as consumer,
+    ):
+        assert len(consumer.poll(timeout=30)) == 100
+        assert len(refused) == 4

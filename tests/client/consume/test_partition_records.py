@@ -58,7 +58,7 @@ def test_an_offset_comes_with_the_epoch_of_the_batch_before_it() -> None:
     part = fetched(stored(2, b"a", b"b") + stored(4, b"c") + stored(9, b"d", epoch=6), 2, epoch_before=3)
     assert [part.at(offset).leader_epoch for offset in (2, 3, 4, 5, 9, 10)] == [3, 4, 4, 4, 4, 6]
     same = fetched(stored(2, b"a", b"b") + stored(4, b"c"), 2, epoch_before=4)
-    assert [same.at(offset) for offset in (2, 4, 5)] == [(2, 4), (4, 4), (5, 4)]
+    assert [same.at(offset).leader_epoch for offset in (2, 4, 5)] == [4, 4, 4]
 
 
 def test_records_end_before_a_damaged_batch_which_raises_when_it_is_the_first() -> None:

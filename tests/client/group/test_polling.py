@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from ottla.client.group.polling import Polling
 from tests.client.consume.test_reader import ORDERS, Reading
 
@@ -12,7 +14,24 @@ class Program:
     def __init__(self, *, blocks: bool = True) -> None:
         self.now = 0.0
         self.reading = Reading()
-        self.polling = Polling(self.reading.reader, self.reading.queue, lambda: self.now, 10.0, blocks=blocks)
+        self.is_called_back = False
+        self.polling = Polling(
+            self.reading.reader,
+            self.reading.queue,
+            lambda: self.now,
+            10.0,
+            blocks=blocks,
+            is_called_back=lambda: self.is_called_back,
+        )
+
+
+def test_a_callback_that_asks_is_refused() -> None:
+    program = Program()
+    program.is_called_back = True
+    with pytest.raises(RuntimeError, match="a callback of a rebalance has asked for records"):
+        program.polling.asks()
+    program.is_called_back = False
+    assert not program.polling.asks()
 
 
 def test_a_rebalance_waits_for_what_was_handed_out_and_the_next_poll_waits_for_the_rebalance() -> None:

@@ -323,6 +323,7 @@ class Client:
         check_timeout(timeout)
         if self._driver.is_over:
             return
+        self._client.check_outside_callbacks()
         self._driver.finish(self._client.close(timeout))
 
     def forked(self) -> None:

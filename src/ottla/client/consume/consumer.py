@@ -523,6 +523,10 @@ class AsyncConsumer:
 
     # The end
 
+    def is_called_back(self) -> bool:
+        """Whether it is one of the program's callbacks that asks, which the consumer waits for."""
+        return False
+
     async def close(self) -> None:
         """Stops reading; a call that waits for a record gets a ClientClosedError."""
         self._home.check()

@@ -2,10 +2,14 @@
 
 For asyncio they may be plain or asynchronous functions, and run on the loop; those of a blocking client run in a
 thread of their own, so that they may call whatever blocks. What one raises, the program's next poll raises.
+
+The group waits for a callback: what waits for the group in turn would wait for itself. So a callback that reads, or
+that closes the client, is refused, and a consumer that it closes is closed when it has returned.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,7 +24,7 @@ _logger = logging.getLogger("ottla.client.group")
 
 OnPartitions: TypeAlias = Callable[[Any, list[TopicPartition]], object]
 """Called with the consumer and the partitions that have come, or go."""
-_IN_CALLBACK: Final = ContextVar("in a callback of a rebalance", default=False)
+_CALLER: Final[ContextVar[object]] = ContextVar("what has called back", default=None)
 RunCallback: TypeAlias = Callable[[OnPartitions, list[TopicPartition]], Awaitable[object]]
 
 
@@ -54,7 +58,18 @@ class RebalanceCallbacks:
         self._run = run
         self._failed = failed
         self.is_running = False
-        """Whether the group waits for one: what waits for the group in turn would wait for itself."""
+        """Whether the group waits for one."""
+        self._has_returned = asyncio.Event()
+        self._has_returned.set()
+
+    @property
+    def call_now(self) -> bool:
+        """Whether it is one of these that asks, in whatever thread it runs."""
+        return self.is_running and _CALLER.get() is self
+
+    async def returned(self) -> None:
+        """Until none runs."""
+        await self._has_returned.wait()
 
     async def assigned(self, partitions: Sequence[TopicPartition]) -> None:
         await self._call(self._listeners.on_assigned, partitions)
@@ -70,20 +85,17 @@ class RebalanceCallbacks:
         if callback is None or not partitions:
             return
         self.is_running = True
-        token = _IN_CALLBACK.set(True)
+        self._has_returned.clear()
+        token = _CALLER.set(self)
         try:
             await self._run(callback, sorted(partitions))
         except Exception as error:
             _logger.exception("%s failed; the next poll raises this", getattr(callback, "__name__", callback))
             self._failed(error)
         finally:
-            _IN_CALLBACK.reset(token)
+            _CALLER.reset(token)
             self.is_running = False
-
-
-def in_callback() -> bool:
-    """Whether it is a callback that calls, in whatever thread that runs."""
-    return _IN_CALLBACK.get()
+            self._has_returned.set()
 
 
 async def run_on_loop(consumer: object, callback: OnPartitions, partitions: list[TopicPartition]) -> None:

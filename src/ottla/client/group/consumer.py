@@ -24,7 +24,6 @@ from ottla.client.group.callbacks import (
     RebalanceCallbacks,
     RebalanceListeners,
     RunCallback,
-    in_callback,
     run_on_loop,
 )
 from ottla.client.group.classic import ClassicLoop
@@ -88,6 +87,7 @@ class AsyncGroupConsumer(AsyncConsumer):
             clock.monotonic,
             config.max_poll_interval_ms / 1000,
             blocks=config.block_rebalance_on_poll,
+            is_called_back=self.is_called_back,
         )
         self._commits = Commits(
             context,
@@ -123,7 +123,9 @@ class AsyncGroupConsumer(AsyncConsumer):
             context, requests, self._membership, self._partitions, self._topics, self.polling, self.queue
         )
         self._auto_commit: asyncio.Task[None] | None = None
-        self._is_ending = False
+        self._ending: asyncio.Future[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        """What a callback has begun."""
 
     def _make_assignment(
         self,
@@ -160,9 +162,12 @@ class AsyncGroupConsumer(AsyncConsumer):
 
     async def end(self) -> None:
         """Commits what the program is done with, leaves the group, and stops everything."""
-        if self._is_ending:
+        if self._ending is not None:
+            # A second call returns when all is done, too; but for a callback, for which the first one waits.
+            if not self.is_called_back():
+                await asyncio.shield(self._ending)
             return
-        self._is_ending = True
+        self._ending = asyncio.get_running_loop().create_future()
         try:
             if self._beginning is not None:
                 self.polling.allow()
@@ -171,7 +176,28 @@ class AsyncGroupConsumer(AsyncConsumer):
                     self._auto_commit.cancel()
                 await self._member.leave()
         finally:
-            await super().end()
+            try:
+                await super().end()
+            finally:
+                self._ending.set_result(None)
+
+    def is_called_back(self) -> bool:
+        return self._callbacks.call_now
+
+    async def close(self) -> None:
+        """Commits what the program is done with, and leaves the group. A callback's call returns at once: the group
+        waits for the callback, and the consumer is closed when that has returned."""
+        self._home.check()
+        if not self.is_called_back():
+            await super().close()
+        elif self._closing is None and self._ending is None:
+            self._closing = self._tasks.spawn(
+                self._close_when_returned(), "close a consumer behind its callback"
+            )
+
+    async def _close_when_returned(self) -> None:
+        await self._callbacks.returned()
+        await super().close()
 
     # Reading
 
@@ -234,10 +260,10 @@ class AsyncGroupConsumer(AsyncConsumer):
     def to_commit(self, offsets: Offsets | Any) -> dict[TopicPartition, OffsetAndMetadata]:
         """What a commit is to say, in the thread that reads."""
         if offsets is None:
-            cursors = self._session.cursors
+            cursors, called_back = self._session.cursors, self.is_called_back()
             # The program may be in the middle of what it got last, in another task or thread, when it is called back.
             positions = {
-                tp: self._partitions.done_with(tp) if in_callback() else self._reached(tp, cursors.get(tp))
+                tp: self._partitions.done_with(tp) if called_back else self._reached(tp, cursors.get(tp))
                 for tp in list(self._owned)
             }
             return {tp: OffsetAndMetadata.at(each) for tp, each in positions.items() if each is not None}

@@ -29,12 +29,15 @@ class Polling:
         max_interval: float,
         *,
         blocks: bool,
+        is_called_back: Callable[[], bool],
     ) -> None:
+        """`is_called_back()`: whether it is a callback of a rebalance that asks."""
         self._reader = reader
         self._queue = queue
         self._now = now
         self._max_interval = max_interval
         self._blocks = blocks
+        self._is_called_back = is_called_back
         self.asked_at = now()
         """When the program asked last; iterating, when it was last seen to get on."""
         self.is_waiting = False
@@ -48,6 +51,11 @@ class Polling:
 
     def asks(self) -> bool:
         """The program is done with what it got; whether a rebalance has waited for that, and is to be waited for."""
+        if self._is_called_back():
+            raise RuntimeError(
+                "a callback of a rebalance has asked for records: the rebalance waits for the callback, and the "
+                "records for the rebalance. Return from it, and read then"
+            )
         self._reader.settle()
         self.asked_at = self._now()
         self.allow()
