@@ -87,6 +87,7 @@ def test_it_is_known_who_asks_a_callback_or_the_program_beside_it() -> None:
     async def main() -> None:
         began, ends = asyncio.Event(), asyncio.Event()
         asked: list[bool] = []
+        failed: list[Exception] = []
 
         async def assigned(*_: object) -> None:
             asked.append(callbacks.call_now)
@@ -99,15 +100,17 @@ def test_it_is_known_who_asks_a_callback_or_the_program_beside_it() -> None:
             asked.append(callbacks.call_now)
 
         later: list[asyncio.Task[None]] = []
-        callbacks = RebalanceCallbacks(RebalanceListeners(assigned), partial(run_on_loop, None), asked.append)
-        other = RebalanceCallbacks(RebalanceListeners(), partial(run_on_loop, None), asked.append)
+        callbacks = RebalanceCallbacks(
+            RebalanceListeners(assigned), partial(run_on_loop, None), failed.append
+        )
+        other = RebalanceCallbacks(RebalanceListeners(), partial(run_on_loop, None), failed.append)
         calling = asyncio.create_task(callbacks.assigned(PARTITIONS))
         await began.wait()
         assert (callbacks.is_running, callbacks.call_now, other.call_now) == (True, False, False)
         ends.set()
         await asyncio.gather(calling, *later)
         # What a callback has begun is not called back any more when that has returned.
-        assert asked == [True, False]
+        assert (asked, failed) == ([True, False], [])
 
     asyncio.run(main())
 

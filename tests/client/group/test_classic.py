@@ -180,6 +180,53 @@ def test_a_static_member_that_comes_back_gets_its_partitions_without_a_rebalance
     run(body)
 
 
+@pytest.mark.parametrize("options", [EAGER, COOPERATIVE], ids=["eager", "cooperative"])
+@pytest.mark.parametrize("trouble", [None, "GROUP_AUTHORIZATION_FAILED"])
+def test_a_static_leader_that_comes_back_notices_what_has_changed_without_it(
+    trouble: str | None, options: dict[str, Any], run: Run
+) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics={"orders": 2}, config=QUICK) as cluster:
+            kafka, other = world.client(cluster, **options), world.client(cluster, **options)
+            leader = kafka.consume("orders", group="billing", group_instance_id="a")
+            async with leader:
+                await until_shared(world, leader, count=2)
+                async with other.consume("orders", group="billing", group_instance_id="b") as follower:
+                    await until_shared(world, leader, follower, count=2)
+                    generation = follower.health().generation
+                    # A static one does not leave, and its group goes on without anyone who looks at the topics.
+                    await leader.close()
+                    await other.admin.create_partitions("orders", 4)
+                    if trouble is not None:
+                        cluster.faults.add("DescribeGroups", action=faults.error(trouble), count=1)
+                    again = kafka.consume("orders", group="billing", group_instance_id="a")
+                    async with again:
+                        await until_shared(world, again, follower, count=4)
+                        assert follower.health().generation > generation
+
+    run(body)
+
+
+def test_a_static_leader_that_comes_back_to_the_same_topics_changes_nothing(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics={"orders": 2}, config=QUICK) as cluster:
+            kafka, other = world.client(cluster, **EAGER), world.client(cluster, **EAGER)
+            leader = kafka.consume("orders", group="billing", group_instance_id="a")
+            async with leader:
+                await until_shared(world, leader, count=2)
+                async with other.consume("orders", group="billing", group_instance_id="b") as follower:
+                    await until_shared(world, leader, follower, count=2)
+                    generation = follower.health().generation
+                    await leader.close()
+                    looked = cluster.faults.add("DescribeGroups", action=faults.delay(0.0))
+                    async with kafka.consume("orders", group="billing", group_instance_id="a") as again:
+                        await until_shared(world, again, follower, count=2)
+                        assert looked.hits == 1
+                        assert again.health().generation == follower.health().generation == generation
+
+    run(body)
+
+
 def test_a_member_whose_instance_id_another_one_uses_is_told_so_for_good(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(topics={"orders": 4}, config=QUICK) as cluster:

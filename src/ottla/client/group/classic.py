@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from ottla.assignors import ASSIGNORS, MemberSubscription
@@ -32,6 +33,8 @@ from ottla.client.group.reactions import Reaction, after_heartbeat, after_join, 
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import ApiTimeoutError, KafkaError, MemberIdRequiredError, from_code
 from ottla.wire.messages import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
@@ -43,6 +46,8 @@ from ottla.wire.messages import (
 
 _logger = logging.getLogger("ottla.client.group")
 
+_STABLE: Final = "Stable"
+"""The state of a group whose members have their assignments."""
 _JOIN_MARGIN_S: Final = 5.0
 """As in Java: the coordinator waits for members up to the rebalance timeout, and then has to respond."""
 
@@ -63,6 +68,8 @@ class ClassicLoop(MemberLoop):
     """The assignor of the last generation."""
     _last_assigned: tuple[TopicPartition, ...] = ()
     """What sticky assignors are told, also after an eager member has given it up."""
+    _to_cover: Sequence[tuple[str, int]] = ()
+    """All partitions that the members of the group should have among them, as its leader saw it last."""
     _join_reason = ""
     _failures = 0
 
@@ -142,6 +149,8 @@ class ClassicLoop(MemberLoop):
             return _Refused(reaction, "SyncGroup was refused", from_code(synced.error_code))
         self._failures = 0
         self._chosen = response.protocol_name or ""
+        if response.skip_assignment:
+            await self._check_coverage()
         assigned, _ = decode_assignment(bytes(synced.assignment))
         return [TopicPartition(*each) for each in assigned]
 
@@ -192,6 +201,9 @@ class ClassicLoop(MemberLoop):
         layouts = await self._topics.layouts(topics)
         if response.skip_assignment:
             # KIP-814: this is a static leader that has come back, and the group keeps what it has.
+            self._to_cover = [
+                (name, number) for name, each in layouts.items() for number in range(each.partitions)
+            ]
             return []
         assignment = ASSIGNORS[response.protocol_name or ""].assign(members, layouts)
         return [
@@ -200,6 +212,29 @@ class ClassicLoop(MemberLoop):
             )
             for member_id, partitions in assignment.items()
         ]
+
+    async def _check_coverage(self) -> None:
+        """Has the group rebalance, as its leader, if its topics have changed while it had none to notice that."""
+        group_id = self._membership.group_id
+        try:
+            described = await self._requests.send(
+                DescribeGroupsRequest(groups=[group_id]), timeout=CLOSING_S, lane=self._lane
+            )
+            assert isinstance(described, DescribeGroupsResponse)
+            (group,) = described.groups
+            if (refused := from_code(group.error_code)) is not None:
+                raise refused
+        except KafkaError as error:
+            # A rebalance too many costs less than partitions that no member reads.
+            self.interrupt(Reaction.REJOIN, f"a static leader does not know what its group has: {error}")
+            return
+        if group.group_state != _STABLE:
+            return  # it rebalances, and heartbeats say so
+        has = [
+            each for member in group.members for each in decode_assignment(bytes(member.member_assignment))[0]
+        ]
+        if sorted(has) != sorted(self._to_cover):
+            self.interrupt(Reaction.REJOIN, "topics of the group have changed while its leader was away")
 
     # In the group
 
