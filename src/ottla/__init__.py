@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ottla.client.consume.dead_letters import DeadLetters
     from ottla.client.consume.iterators import AsyncBatchReader, BatchReader
     from ottla.client.consume.offset_spec import Timestamp
+    from ottla.client.consume.subscription import ServerPattern
     from ottla.client.group.commits import OffsetAndMetadata
     from ottla.client.group.consumer import AsyncGroupConsumer
     from ottla.client.group.health import GroupHealth
@@ -48,6 +49,7 @@ __all__ = [
     "OffsetAndMetadata",
     "PartlySentError",
     "PreparedTransaction",
+    "ServerPattern",
     "Timestamp",
     "TopicPartition",
     "Transaction",
@@ -74,6 +76,7 @@ _MODULES = {
     "GroupMetadata": "ottla.client.group.membership",
     "PartlySentError": "ottla.client.produce.batch_delivery",
     "PreparedTransaction": "ottla.client.transactions.prepared",
+    "ServerPattern": "ottla.client.consume.subscription",
     "Timestamp": "ottla.client.consume.offset_spec",
     "TopicPartition": "ottla.client.topic_partition",
     "Transaction": "ottla.client.blocking.transaction",

@@ -319,7 +319,7 @@ class AsyncClient:
         on_revoked: OnPartitions | None = None,
         on_lost: OnPartitions | None = None,
     ) -> AsyncConsumer:
-        """Reads topics: by name, by pattern (`re.compile(...)`), or single partitions (`TopicPartition`).
+        """Reads topics: by name, by pattern (`re.compile`, `ServerPattern`), or single partitions (`TopicPartition`).
 
         `start` is "earliest", "latest", an offset, a datetime or a `Timestamp`; without it, "earliest" if there is a
         `stop`, else `auto_offset_reset`. `stop` ends the iteration: "latest" is the end as it is when reading begins.

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.client.consume.subscription import Subscription
+from ottla.client.consume.subscription import ServerPattern, Subscription
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import ConfigurationError
 
@@ -38,6 +38,27 @@ def test_patterns_match_whole_names_and_no_internal_topics() -> None:
 def test_anything_else_is_refused(what: tuple[Any, ...]) -> None:
     with pytest.raises(ConfigurationError, match="cannot be consumed"):
         Subscription.of(*what)
+
+
+def test_what_the_coordinator_resolves_matches_nothing_here() -> None:
+    made = Subscription.of("audit", ServerPattern("orders-.*"))
+    assert made.server_pattern == ServerPattern("orders-.*")
+    assert not made.matches("orders-1", False)
+    assert made.needs_all_topics
+    assert not Subscription.of("audit").needs_all_topics
+
+
+def test_two_patterns_for_the_coordinator_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"join them with \|"):
+        Subscription.of(ServerPattern("a"), ServerPattern("b"))
+
+
+@pytest.mark.parametrize(("given", "error"), [("", ValueError), (b"a", TypeError), (None, TypeError)])
+def test_a_pattern_for_the_coordinator_is_a_str_with_something_in_it(
+    given: Any, error: type[Exception]
+) -> None:
+    with pytest.raises(error, match="ServerPattern"):
+        ServerPattern(given)
 
 
 def test_a_partition_beside_its_whole_topic_is_refused() -> None:

@@ -9,14 +9,20 @@ from typing import Any
 
 import pytest
 
-from ottla import ClientConfig, OffsetAndMetadata
+from ottla import ClientConfig, OffsetAndMetadata, ServerPattern
 from ottla.broker.server import faults
 from ottla.client.group.consumer import AsyncGroupConsumer
 from ottla.client.group.reactions import Reaction
 from ottla.client.topic_partition import TopicPartition
-from ottla.errors import CommitFailedError, ConfigurationError, KafkaError
+from ottla.errors import (
+    CommitFailedError,
+    ConfigurationError,
+    InvalidRegularExpressionError,
+    KafkaError,
+)
 from tests.client.group.grouping import (
     EAGER,
+    KIP_848,
     PROTOCOLS,
     QUICK,
     Told,
@@ -358,6 +364,49 @@ def test_a_pattern_takes_in_topics_that_come_later(run: Run) -> None:
     run(body)
 
 
+def test_the_coordinator_finds_the_topics_of_a_server_pattern_also_those_that_come_later(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders-a", "other", "named"], config=QUICK) as cluster:
+            cluster.seed("orders-a", NUMBERS)
+            kafka = world.client(cluster, **{**KIP_848, "auto_offset_reset": "latest"})
+            pattern = ServerPattern("orders-[[:lower:]]")  # which Python's own syntax does not have
+            async with kafka.consume(pattern, "named", group="billing") as consumer:
+                await until_shared(world, consumer, count=2)
+                assert await consumer.position(TopicPartition("orders-a", 0)) == 10
+                await kafka.admin.create_topic("orders-b", partitions=2)
+                cluster.seed("orders-b", NUMBERS)
+                await until_shared(world, consumer, count=4)
+                assert {tp.topic for tp in consumer.assignment()} == {"orders-a", "orders-b", "named"}
+                # What did not exist when it came is read from its beginning.
+                assert [record.offset for record in await consumer.poll(timeout=60)] == list(range(10))
+
+    run(body)
+
+
+def test_a_server_pattern_that_is_none_is_an_error_again_and_again(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"], config=QUICK) as cluster:
+            kafka = world.client(cluster, **KIP_848)
+            async with kafka.consume(ServerPattern("orders-("), group="billing") as consumer:
+                for _ in range(2):
+                    with pytest.raises(InvalidRegularExpressionError, match="orders-"):
+                        await consumer.poll(timeout=60)
+
+    run(body)
+
+
+def test_a_broker_without_regular_expressions_is_an_error_that_says_what_to_do(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"], config=QUICK, max_versions="3.9") as cluster:
+            kafka = world.client(cluster, **KIP_848)
+            async with kafka.consume(ServerPattern("orders"), group="billing") as consumer:
+                with pytest.raises(KafkaError) as raised:
+                    await consumer.poll(timeout=60)
+                assert any("re.compile()" in note or "classic" in note for note in raised.value.__notes__)
+
+    run(body)
+
+
 @each_protocol
 def test_without_a_committed_offset_and_a_reset_the_program_is_asked(
     options: dict[str, Any], run: Run
@@ -422,6 +471,8 @@ def test_a_group_id_in_the_config_is_for_whole_topics_without_a_stop(run: Run) -
         (["orders"], {"group": ""}, "a group has a name"),
         ([ORDERS], {"group": "billing"}, "no TopicPartition"),
         (["orders"], {"group": "billing", "stop": "latest"}, "leave out stop="),
+        ([ServerPattern("orders")], {"group": "billing"}, "set group_protocol='consumer'"),
+        ([ServerPattern("orders")], {}, "pass group="),
         (["orders"], {"on_assigned": print}, "pass group= too"),
         (["orders"], {"group_instance_id": "a"}, "pass group= too"),
         (["orders"], {"group": "billing", "on_lost": 7}, "on_lost=7"),

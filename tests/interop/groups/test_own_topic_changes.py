@@ -12,8 +12,13 @@ import pytest
 import ottla
 from ottla.client.admin import GroupOffset
 from ottla.client.blocking.group_consumer import GroupConsumer
-from ottla.errors import CommitFailedError, DataLossError, UnknownTopicOrPartitionError
-from tests.client.group.grouping import COOPERATIVE, EAGER, PROTOCOLS
+from ottla.errors import (
+    CommitFailedError,
+    DataLossError,
+    InvalidRegularExpressionError,
+    UnknownTopicOrPartitionError,
+)
+from tests.client.group.grouping import COOPERATIVE, EAGER, KIP_848, PROTOCOLS
 from tests.interop.brokers import Broker
 from tests.interop.waiting import eventually
 
@@ -106,3 +111,33 @@ def test_a_static_leader_that_comes_back_notices_what_has_changed_without_it(
                         return len(owned) == len(set(owned)) == 4
 
                     eventually(share_all, "both to share what the topic has grown by")
+
+
+def test_the_coordinator_finds_the_topics_of_a_server_pattern_also_those_that_come_later(
+    quick: Broker, client: ottla.Client, topic: str, group_id: str
+) -> None:
+    client.admin.create_topic(f"{topic}-a", partitions=1)
+    pattern = ottla.ServerPattern(f"{topic}-[[:lower:]]")
+    with (
+        ottla.Client(quick.bootstrap, **KIP_848) as kafka,
+        kafka.consume(pattern, group=group_id) as consumer,
+    ):
+
+        def reads(*topics: str) -> bool:
+            return {tp.topic for tp in consumer.assignment()} == {f"{topic}-{each}" for each in topics}
+
+        eventually(lambda: reads("a"), "the first topic to be found")
+        client.admin.create_topic(f"{topic}-b", partitions=1)
+        # Kafka resolves expressions anew at most every ten seconds.
+        eventually(lambda: reads("a", "b"), "the second topic to be found", within=LONG)
+        fill(client, f"{topic}-b", 3)
+        assert len(read(consumer, 3)) == 3
+
+
+def test_a_server_pattern_that_is_none_is_a_clear_error(quick: Broker, group_id: str) -> None:
+    with (
+        ottla.Client(quick.bootstrap, **KIP_848) as kafka,
+        kafka.consume(ottla.ServerPattern("orders-("), group=group_id) as consumer,
+        pytest.raises(InvalidRegularExpressionError),
+    ):
+        consumer.poll(timeout=LONG)

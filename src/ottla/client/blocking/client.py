@@ -243,7 +243,7 @@ class Client:
     def consume(
         self, *topics: Subscribed, group: str | None = None, **options: Unpack[ConsumeOptions]
     ) -> Consumer:
-        """Reads topics: by name, by pattern (`re.compile(...)`), or single partitions (`TopicPartition`).
+        """Reads topics: by name, by pattern (`re.compile`, `ServerPattern`), or single partitions (`TopicPartition`).
 
         With a `group`, its members share the partitions, and go on where the group has committed.
         """

@@ -95,6 +95,12 @@ class AsyncConsumer:
                 f"on_error={on_error!r}: write 'raise', 'skip' or DeadLetters(topic)", option="on_error"
             )
         config, clock = context.config, context.runtime.clock
+        if subscription.server_pattern is not None and not self._has_coordinator(config):
+            raise ConfigurationError(
+                f"{subscription.server_pattern!r} is for the coordinator of a group: pass group=, and set "
+                "group_protocol='consumer'; or use re.compile(), which the client resolves",
+                option="topics",
+            )
         now_ms = int(clock.time() * 1000)
         begin = _first_start(config, subscription, start, stop)
         self._home = HomeLoop()
@@ -127,6 +133,10 @@ class AsyncConsumer:
         self._beginning: asyncio.Task[None] | None = None
         self.is_closed = False
         self._on_ended = on_ended
+
+    def _has_coordinator(self, config: ClientConfig) -> bool:
+        """Whether one assigns the partitions, and knows which topics match."""
+        return False
 
     def _make_assignment(
         self,
@@ -334,7 +344,7 @@ class AsyncConsumer:
         self._metadata.add_listener(self._assignment)
         for topic in subscription.named:
             self._metadata.track(topic)
-        if subscription.patterns:
+        if subscription.needs_all_topics:
             self._metadata.track_all()
         self._session.start()
         self._beginning = self._tasks.spawn(self._find_subscribed(), "consumer")
@@ -425,7 +435,7 @@ class AsyncConsumer:
         self._metadata.remove_listener(self._assignment)
         for topic in self._assignment.subscription.named:
             self._metadata.untrack(topic)
-        if self._assignment.subscription.patterns:
+        if self._assignment.subscription.needs_all_topics:
             self._metadata.untrack_all()
         self._beginning.cancel()
         try:

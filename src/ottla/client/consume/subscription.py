@@ -15,14 +15,41 @@ from ottla.client.metadata import check_name
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import ConfigurationError
 
+
+@dataclass(frozen=True, slots=True)
+class ServerPattern:
+    """Topics that the group's coordinator finds, by a regular expression of RE2, which has to match whole names.
+
+    For groups with group_protocol="consumer" (KIP-848, Kafka 4.0 and later):
+
+        kafka.consume(ottla.ServerPattern("orders-.*"), group="billing")
+    """
+
+    pattern: str
+
+    def __post_init__(self) -> None:
+        given: object = self.pattern
+        if not isinstance(given, str):
+            raise TypeError(f"ServerPattern({given!r}): the expression is a str, in the syntax of RE2")
+        if not given:
+            raise ValueError("ServerPattern(''): an empty expression matches no topic")
+
+
 Subscribed: TypeAlias = (
-    str | re.Pattern[str] | TopicPartition | Mapping[TopicPartition, Start] | Iterable["Subscribed"]
+    str
+    | re.Pattern[str]
+    | ServerPattern
+    | TopicPartition
+    | Mapping[TopicPartition, Start]
+    | Iterable["Subscribed"]
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
     """Whole topics (`topics`), those that match (`patterns`), and single partitions with their starts.
+
+    What matches the `server_pattern` only the coordinator of a group knows.
 
     >>> Subscription.of("orders", TopicPartition("audit", 0)).named
     ('orders', 'audit')
@@ -31,6 +58,7 @@ class Subscription:
     topics: tuple[str, ...] = ()
     patterns: tuple[re.Pattern[str], ...] = ()
     partitions: Mapping[TopicPartition, Start | None] = field(default_factory=dict)
+    server_pattern: ServerPattern | None = None
 
     @classmethod
     def of(cls, *what: Subscribed) -> Subscription:
@@ -38,17 +66,28 @@ class Subscription:
         topics: dict[str, None] = {}
         patterns: dict[re.Pattern[str], None] = {}
         partitions: dict[TopicPartition, Start | None] = {}
+        server_patterns: dict[ServerPattern, None] = {}
         for each in what:
-            _collect(each, topics, patterns, partitions)
-        if not (topics or patterns or partitions):
+            _collect(each, topics, patterns, partitions, server_patterns)
+        if not (topics or patterns or partitions or server_patterns):
             raise _unfit("nothing")
+        if len(server_patterns) > 1:
+            raise ConfigurationError(
+                f"{', '.join(map(repr, server_patterns))}: a member has one ServerPattern; join them with |",
+                option="topics",
+            )
         for partition in partitions:
             if partition.topic in topics:
                 raise ConfigurationError(
                     f"{partition} is named twice: by itself, and with the whole topic {partition.topic}",
                     option="topics",
                 )
-        return cls(tuple(topics), tuple(patterns), partitions)
+        return cls(tuple(topics), tuple(patterns), partitions, next(iter(server_patterns), None))
+
+    @property
+    def needs_all_topics(self) -> bool:
+        """Whether metadata has to have all topics, since it is not known which of them are read."""
+        return bool(self.patterns) or self.server_pattern is not None
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -71,12 +110,15 @@ def _collect(
     topics: dict[str, None],
     patterns: dict[re.Pattern[str], None],
     partitions: dict[TopicPartition, Start | None],
+    server_patterns: dict[ServerPattern, None],
 ) -> None:
     if isinstance(each, str) and each:
         check_name(each)
         topics[each] = None
     elif isinstance(each, re.Pattern) and isinstance(each.pattern, str):
         patterns[each] = None
+    elif isinstance(each, ServerPattern):
+        server_patterns[each] = None
     elif isinstance(each, TopicPartition):
         partitions[_checked(each)] = None
     elif isinstance(each, Mapping):
@@ -86,7 +128,7 @@ def _collect(
             partitions[_checked(partition)] = start
     elif isinstance(each, Iterable) and not isinstance(each, str | bytes | tuple):
         for inner in each:
-            _collect(inner, topics, patterns, partitions)
+            _collect(inner, topics, patterns, partitions, server_patterns)
     else:
         raise _unfit(repr(each))
 

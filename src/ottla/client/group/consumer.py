@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from ottla.client.consume.subscription import Subscription
     from ottla.client.group.member import MemberLoop
     from ottla.client.requests.requests import Requests
+    from ottla.config import ClientConfig
 
 Offsets = Mapping[TopicPartition, int | OffsetAndMetadata]
 
@@ -126,6 +127,9 @@ class AsyncGroupConsumer(AsyncConsumer):
         self._ending: asyncio.Future[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         """What a callback has begun."""
+
+    def _has_coordinator(self, config: ClientConfig) -> bool:
+        return config.group_protocol == "consumer"
 
     def _make_assignment(
         self,

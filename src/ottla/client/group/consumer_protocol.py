@@ -28,6 +28,7 @@ from ottla.errors import (
     BrokerError,
     ConnectionFailedError,
     ConnectionLostError,
+    EncodeError,
     KafkaError,
     NoBrokersError,
     RequestTimeoutError,
@@ -182,6 +183,9 @@ class ConsumerGroupLoop(MemberLoop):
         except UnsupportedApiError as error:
             error.add_note("group_protocol='classic' is what older brokers know")
             return Reaction.FAIL, "the brokers do not know KIP-848", error
+        except EncodeError as error:
+            error.add_note("a ServerPattern needs Kafka 4.0 or later; re.compile() is resolved by the client")
+            return Reaction.FAIL, "the brokers do not know regular expressions", error
         except KafkaError as error:
             if not _may_pass(error):
                 return Reaction.FAIL, "the coordinator cannot be reached", error
@@ -228,6 +232,7 @@ class ConsumerGroupLoop(MemberLoop):
         )
         if full:
             request.subscribed_topic_names = list(await self._topics.names())
+            request.subscribed_topic_regex = self._topics.server_pattern
             request.rebalance_timeout_ms = config.max_poll_interval_ms
             request.rack_id = config.client_rack or None
             request.server_assignor = config.group_remote_assignor or None

@@ -39,10 +39,16 @@ class SubscribedTopics:
 
     # Own topics
 
+    @property
+    def server_pattern(self) -> str | None:
+        """What the coordinator resolves itself."""
+        pattern = self._subscription.server_pattern
+        return None if pattern is None else pattern.pattern
+
     async def names(self) -> tuple[str, ...]:
         """The topics of the subscription, for a request that tells the group."""
         view = await self._metadata.wait(lambda view: view if view.brokers else None)
-        if self._subscription.patterns:
+        if self._subscription.needs_all_topics:
             view = await self._metadata.fresh(None)
         if self._first_widths is None:
             self._first_widths = {name: len(topic.partitions) for name, topic in view.topics.items()}
