@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
@@ -28,11 +28,11 @@ from ottla.client.consume.context import ConsumerContext, PollWatch
 from ottla.client.consume.dead_letters import DeadLetterProducer, DeadLetters
 from ottla.client.consume.fetch_queue import Failure, FetchQueue, Wake
 from ottla.client.consume.iterators import AsyncBatchReader, RestartingIterator
-from ottla.client.consume.offset_spec import OffsetSpec, Start, Stops, start_spec, stop_spec
+from ottla.client.consume.offset_spec import OffsetSpec, Start, Stops, start_spec
 from ottla.client.consume.processing import FailingRecord, OnFailure, check_failure
 from ottla.client.consume.reader import Reader
 from ottla.client.consume.session import Session
-from ottla.client.consume.subscription import Subscription
+from ottla.client.consume.subscription import Subscription, first_start, stop_specs
 from ottla.client.deadline import check_timeout, within
 from ottla.client.home_loop import HomeLoop
 from ottla.client.topic_partition import TopicPartition, check_partition
@@ -102,7 +102,7 @@ class AsyncConsumer:
                 option="topics",
             )
         now_ms = int(clock.time() * 1000)
-        begin = _first_start(config, subscription, start, stop)
+        begin = first_start(config, subscription, start, stop)
         self._home = HomeLoop()
         # Of a blocking client, other threads call what is not awaited.
         self._check_reader = self._home.check if wake is None else _no_check
@@ -146,7 +146,7 @@ class AsyncConsumer:
         stop: Stops | None,
         now_ms: int,
     ) -> Assignment:
-        stops = _stop_specs(subscription, stop)
+        stops = stop_specs(subscription, stop)
         return Assignment(context, self._session, subscription, start_spec(start, now_ms), stops, now_ms)
 
     # Reading
@@ -572,38 +572,3 @@ def _no_check() -> None:
 def _set(waiter: asyncio.Future[bool], is_ready: bool) -> None:
     if not waiter.done():
         waiter.set_result(is_ready)
-
-
-def _first_start(
-    config: ClientConfig, subscription: Subscription, start: Start | None, stop: Stops | None
-) -> Start:
-    """Where partitions without a start of their own begin."""
-    if start is not None:
-        return start
-    if stop is not None:
-        # From the end to the end there is nothing, which is never meant.
-        return "earliest"
-    if config.auto_offset_reset != "none":
-        return config.auto_offset_reset
-    if subscription.partitions and None not in subscription.partitions.values() and not subscription.topics:
-        return "earliest"  # each has its own
-    raise ConfigurationError(
-        "auto_offset_reset is 'none' and there is no start: pass start=, or a mapping with one for each partition",
-        option="auto_offset_reset",
-    )
-
-
-def _stop_specs(
-    subscription: Subscription, stop: Stops | None
-) -> OffsetSpec | Mapping[TopicPartition, OffsetSpec] | None:
-    """Where partitions end. A mapping has to name each of them: one without an end would never be complete."""
-    if not isinstance(stop, Mapping):
-        return None if stop is None else stop_spec(stop)
-    if subscription.topics or subscription.patterns or stop.keys() != subscription.partitions.keys():
-        raise ConfigurationError(
-            "stop= is a mapping: it has to name exactly the partitions that are read, and these one by one, not as"
-            " whole topics",
-            option="stop",
-            value=stop,
-        )
-    return {tp: stop_spec(each) for tp, each in stop.items()}

@@ -1,4 +1,4 @@
-"""What a consumer reads: topics by name, topics by pattern, or single partitions, each with a start of its own.
+"""What a consumer reads: topics by name, topics by pattern, or single partitions, and where these begin and end.
 
 Not here: which of it exists (assignment.py).
 """
@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ottla.client.consume.offset_spec import Start
+from ottla.client.consume.offset_spec import OffsetSpec, Start, Stops, stop_spec
 from ottla.client.metadata import check_name
 from ottla.client.topic_partition import TopicPartition
+from ottla.config import ClientConfig
 from ottla.errors import ConfigurationError
 
 
@@ -150,3 +151,38 @@ def _unfit(what: str) -> ConfigurationError:
         "TopicPartition to where it starts",
         option="topics",
     )
+
+
+def first_start(
+    config: ClientConfig, subscription: Subscription, start: Start | None, stop: Stops | None
+) -> Start:
+    """Where partitions without a start of their own begin."""
+    if start is not None:
+        return start
+    if stop is not None:
+        # From the end to the end there is nothing, which is never meant.
+        return "earliest"
+    if config.auto_offset_reset != "none":
+        return config.auto_offset_reset
+    if subscription.partitions and None not in subscription.partitions.values() and not subscription.topics:
+        return "earliest"  # each has its own
+    raise ConfigurationError(
+        "auto_offset_reset is 'none' and there is no start: pass start=, or a mapping with one for each partition",
+        option="auto_offset_reset",
+    )
+
+
+def stop_specs(
+    subscription: Subscription, stop: Stops | None
+) -> OffsetSpec | Mapping[TopicPartition, OffsetSpec] | None:
+    """Where partitions end. A mapping has to name each of them: one without an end would never be complete."""
+    if not isinstance(stop, Mapping):
+        return None if stop is None else stop_spec(stop)
+    if subscription.topics or subscription.patterns or stop.keys() != subscription.partitions.keys():
+        raise ConfigurationError(
+            "stop= is a mapping: it has to name exactly the partitions that are read, and these one by one, not as"
+            " whole topics",
+            option="stop",
+            value=stop,
+        )
+    return {tp: stop_spec(each) for tp, each in stop.items()}
