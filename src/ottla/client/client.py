@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ottla.client.transactions.machine import TransactionState
     from ottla.client.transactions.manager import TransactionManager
     from ottla.client.transactions.prepared import PreparedTransaction
+    from ottla.client.transactions.session import AsyncTransactSession
     from ottla.client.transactions.transaction import AsyncTransaction, AsyncTransactionBlock
 
 _T = TypeVar("_T")
@@ -264,6 +265,25 @@ class AsyncClient:
         """What the transactional producer is doing, and what is wrong with it if something is."""
         return self._transactions().state()
 
+    def transact_session(
+        self, *topics: Subscribed, group: str, **options: Unpack[ConsumeOptions]
+    ) -> AsyncTransactSession:
+        """Consume in a group, process, and produce in a transaction that commits the offsets too: exactly once.
+
+        async with kafka.transact_session("orders", group="billing") as session:
+            while True:
+                records = await session.poll()
+                await session.begin()
+                for record in records:
+                    await session.produce("bills", record.value)
+                await session.end()
+        """
+        from ottla.client.transactions.session import AsyncTransactSession, session_config
+
+        manager = self._transactions()
+        consumer = self._consume(topics, session_config(self.config, manager), group=group, **options)
+        return AsyncTransactSession(manager, consumer, self.produce, self._running().home)
+
     async def commit_prepared(self, prepared: PreparedTransaction, timeout: float | None = None) -> None:
         """Commits what another client, perhaps in another process, has prepared.
 
@@ -332,6 +352,39 @@ class AsyncClient:
             async for record in kafka.consume("orders", start="earliest", stop="latest"):
                 ...
         """
+        consumer: AsyncConsumer = self._consume(
+            topics,
+            None,
+            group=group,
+            start=start,
+            stop=stop,
+            key_deserializer=key_deserializer,
+            value_deserializer=value_deserializer,
+            on_error=on_error,
+            group_instance_id=group_instance_id,
+            on_assigned=on_assigned,
+            on_revoked=on_revoked,
+            on_lost=on_lost,
+        )
+        return consumer
+
+    def _consume(
+        self,
+        topics: Sequence[Subscribed],
+        config: ClientConfig | None,
+        *,
+        group: str | None = None,
+        start: Start | None = None,
+        stop: Stops | None = None,
+        key_deserializer: Any = None,
+        value_deserializer: Any = None,
+        on_error: OnError = "raise",
+        group_instance_id: str | None = None,
+        on_assigned: OnPartitions | None = None,
+        on_revoked: OnPartitions | None = None,
+        on_lost: OnPartitions | None = None,
+    ) -> Any:
+        """`config` is for this consumer alone."""
         # Here, as in ClientCore: only what consumes imports how.
         from ottla.client.consume.subscription import Subscription
 
@@ -359,6 +412,7 @@ class AsyncClient:
             membership = {}
         return core.consumer(
             subscription,
+            config=config,
             **membership,
             start=start,
             stop=stop,

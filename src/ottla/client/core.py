@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -116,7 +117,12 @@ class ClientCore:
             consumer.queue.put(Failure(failure))
 
     def consumer(
-        self, subscription: Subscription, *, group: str | None = None, **options: Any
+        self,
+        subscription: Subscription,
+        *,
+        group: str | None = None,
+        config: ClientConfig | None = None,
+        **options: Any,
     ) -> AsyncConsumer:
         """A new consumer, with a group or without. The first has lane 0, those beside it the lowest that is free."""
         # Here, since a client that only produces or administers starts sooner without them.
@@ -133,7 +139,9 @@ class ClientCore:
 
             make = partial(AsyncGroupConsumer, group=group, requests=self.requests)
         consumer = make(
-            ConsumerContext.of(self._context, lane),
+            ConsumerContext.of(
+                self._context if config is None else replace(self._context, config=config), lane
+            ),
             subscription,
             wake=None if self._threads is None else self._threads.later,
             on_ended=self._forget,

@@ -313,6 +313,10 @@ class ClientConfig:
         named: dict[str, Any] = {name: getattr(self, name) for name in OPTIONS if name in self._named}
         return type(self)(**{**named, **changes})
 
+    def names(self, option: str) -> bool:
+        """Whether the option was given, and is not only what it is by default."""
+        return option in self._named
+
     @classmethod
     def describe(cls) -> list[Option]:
         """Every option, with what documentation says about it."""

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ottla.client.blocking.admin import Admin
     from ottla.client.blocking.consumer import Consumer
     from ottla.client.blocking.group_consumer import GroupConsumer
+    from ottla.client.blocking.transact_session import TransactSession
     from ottla.client.blocking.transaction import Transaction, TransactionBlock
     from ottla.client.client import ConsumeOptions
     from ottla.client.consume.iterators import BatchReader
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from ottla.client.consume.subscription import Subscribed
     from ottla.client.transactions.machine import TransactionState
     from ottla.client.transactions.prepared import PreparedTransaction
+    from ottla.client.transactions.session import AsyncTransactSession
 
 _T = TypeVar("_T")
 
@@ -219,6 +221,28 @@ class Client:
     def transaction_state(self) -> TransactionState:
         """What the transactional producer is doing, and what is wrong with it if something is."""
         return self._driver.call(_called(lambda: self._client.transaction_state))
+
+    def transact_session(
+        self, *topics: Subscribed, group: str, **options: Unpack[ConsumeOptions]
+    ) -> TransactSession:
+        """Consume in a group, process, and produce in a transaction that commits the offsets too: exactly once.
+
+        with kafka.transact_session("orders", group="billing") as session:
+            while True:
+                records = session.poll()
+                session.begin()
+                for record in records:
+                    session.produce("bills", record.value)
+                session.end()
+        """
+        from ottla.client.blocking.transact_session import TransactSession
+
+        async def session() -> AsyncTransactSession:
+            return self._client.transact_session(*topics, group=group, **options)
+
+        return TransactSession(
+            self._driver.call(session()), self._driver, self._client._runtime, self.produce
+        )
 
     def commit_prepared(self, prepared: PreparedTransaction, timeout: float | None = None) -> None:
         """Commits what another client, perhaps in another process, has prepared."""

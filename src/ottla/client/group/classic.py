@@ -278,6 +278,27 @@ class ClassicLoop(MemberLoop):
         seconds = CLOSING_S if self._is_leaving else None
         await self._partitions.take(list(self._partitions.owned), lost=False, seconds=seconds)
 
+    async def confirm(self, seconds: float) -> Reaction:
+        try:
+            response = await self._requests.send(self._heartbeat(), timeout=seconds)
+        except KafkaError as error:
+            _logger.info("%s: no heartbeat got through: %s", self._membership, error)
+            return Reaction.RETRY
+        assert isinstance(response, HeartbeatResponse)
+        reaction = after_heartbeat(response.error_code)
+        if reaction is Reaction.GO_ON:
+            self.last_heartbeat = self._clock.monotonic()
+        return reaction
+
+    def _heartbeat(self) -> HeartbeatRequest:
+        membership = self._membership
+        return HeartbeatRequest(
+            group_id=membership.group_id,
+            generation_id=membership.generation,
+            member_id=membership.member_id,
+            group_instance_id=membership.instance_id,
+        )
+
     async def _heartbeats(self) -> None:
         membership, config = self._membership, self._config
         interval = config.heartbeat_interval_ms / 1000
@@ -287,14 +308,10 @@ class ClassicLoop(MemberLoop):
             # From one to the next, not from a response: a coordinator that is slow is not asked less often.
             due = self._clock.monotonic() + interval
             self._check_poll()
-            request = HeartbeatRequest(
-                group_id=membership.group_id,
-                generation_id=membership.generation,
-                member_id=membership.member_id,
-                group_instance_id=membership.instance_id,
-            )
             try:
-                response = await self._requests.send(request, timeout=config.session_timeout_ms / 1000)
+                response = await self._requests.send(
+                    self._heartbeat(), timeout=config.session_timeout_ms / 1000
+                )
             except ApiTimeoutError as error:
                 _logger.warning("%s: no heartbeat got through: %s", membership, error)
                 continue

@@ -31,7 +31,7 @@ from ottla.client.group.commits import Commits, OffsetAndMetadata
 from ottla.client.group.consumer_protocol import ConsumerGroupLoop
 from ottla.client.group.health import GroupHealth
 from ottla.client.group.membership import GroupMetadata, Membership
-from ottla.client.group.partitions import OwnedPartitions
+from ottla.client.group.partitions import OwnedPartitions, PartitionGuard
 from ottla.client.group.polling import Polling
 from ottla.client.group.reactions import Reaction
 from ottla.client.group.topics import SubscribedTopics
@@ -328,6 +328,36 @@ class AsyncGroupConsumer(AsyncConsumer):
     def _topic_read(self, tp: TopicPartition, known: ReaderPosition) -> Uuid:
         """The topic of what the program has got last of a partition; before that, the one that is there."""
         return known.topic_id if known.topic_id != ZERO_UUID else self._topic_id(tp)
+
+    # For a session that commits in transactions
+
+    def guard(self, guard: PartitionGuard) -> None:
+        """Before the first use: what is asked before partitions are given up, and told when they are gone."""
+        self._partitions.guard = guard
+
+    def uncommitted(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """How far the program is, where that is not committed; in the thread that reads."""
+        known = self._commits.committed
+        return {tp: each for tp, each in self.to_commit(None).items() if known.get(tp) != each.offset}
+
+    def was_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """By a transaction; on the loop."""
+        self._commits.committed.update({tp: each.offset for tp, each in offsets.items() if tp in self._owned})
+
+    def rewind(self) -> None:
+        """Goes back to what is committed, or to where reading began; in the thread that reads."""
+        for tp in list(self._owned):
+            cursor = self._session.cursors.get(tp)
+            base = self._commits.committed.get(tp)
+            if base is None and cursor is not None and cursor.has_offset:
+                base = cursor.began_at
+            if base is not None and self._known_position(tp, cursor) != base:
+                self._refetch(tp, base)
+                self._partitions.sought(tp)
+
+    async def confirm(self, seconds: float) -> Reaction:
+        """What the coordinator says to a heartbeat now."""
+        return await self._member.confirm(seconds)
 
     # How it is
 

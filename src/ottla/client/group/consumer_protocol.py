@@ -125,6 +125,7 @@ class ConsumerGroupLoop(MemberLoop):
         self._report = OwnershipReport()
         self._reconciling: asyncio.Task[None] | None = None
         self._unresolved: list[OwnedId] = []
+        self._unconfirmed: list[asyncio.Future[Reaction]] = []
         self._metadata.add_listener(self)
         super().start()
 
@@ -169,7 +170,26 @@ class ConsumerGroupLoop(MemberLoop):
 
     # Heartbeats
 
+    async def confirm(self, seconds: float) -> Reaction:
+        # By the loop: a response may have an assignment, which only it may take.
+        confirmed: asyncio.Future[Reaction] = asyncio.get_running_loop().create_future()
+        self._unconfirmed.append(confirmed)
+        self._interrupted.set()
+        try:
+            return await within(self._clock, seconds, confirmed)
+        except TimeoutError:
+            return Reaction.RETRY
+
     async def _beat(self) -> tuple[Reaction, str, KafkaError | None]:
+        # A heartbeat that was sent before it was asked for says nothing.
+        asked, self._unconfirmed = self._unconfirmed, []
+        outcome = await self._send_heartbeat()
+        for confirmed in asked:
+            if not confirmed.done():
+                confirmed.set_result(outcome[0])
+        return outcome
+
+    async def _send_heartbeat(self) -> tuple[Reaction, str, KafkaError | None]:
         membership, report = self._membership, self._report
         try:
             request = await self._request()

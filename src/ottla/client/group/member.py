@@ -87,6 +87,13 @@ class MemberLoop(ABC):
             self._reaction, self._reason, self._error = reaction, reason, error
         self._interrupted.set()
 
+    @abstractmethod
+    async def confirm(self, seconds: float) -> Reaction:
+        """What the coordinator says now to a heartbeat; RETRY if it says nothing in that time.
+
+        REJOIN is of a member that still has its partitions, and is to give some up.
+        """
+
     async def leave(self) -> None:
         """Gives all partitions up, commits, and leaves the group; in bounded time."""
         self._is_leaving = True

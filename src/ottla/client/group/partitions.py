@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.client.backoff import Backoff
 from ottla.client.consume.fetch_queue import Failure
@@ -37,6 +37,16 @@ if TYPE_CHECKING:
     from ottla.client.group.topics import SubscribedTopics
 
 _logger = logging.getLogger("ottla.client.group")
+
+
+class PartitionGuard(Protocol):
+    """What must not lose partitions at any moment: a transaction that commits what was read of them."""
+
+    async def released(self) -> None:
+        """Until partitions may be given up."""
+
+    def taken(self) -> None:
+        """Some are gone: nothing more of them is handed out."""
 
 
 class OwnedPartitions:
@@ -87,6 +97,7 @@ class OwnedPartitions:
         self._said: dict[TopicPartition, ReaderPosition] = {}
         """What the program has committed itself: auto-commit does not go back behind it."""
         self._placing: asyncio.Task[None] | None = None
+        self.guard: PartitionGuard | None = None
 
     # Given
 
@@ -160,9 +171,13 @@ class OwnedPartitions:
             return
         if not lost:
             await self._polling.may_rebalance()
+            if self.guard is not None:
+                await self.guard.released()
         try:
             for tp, generation in self._reader.revoke(taken).items():
                 self._session.hold(tp, generation)
+            if self.guard is not None:
+                self.guard.taken()
             told = [tp for tp in taken if self._announced.pop(tp, self) is None]
             if lost:
                 await self._callbacks.lost(told)

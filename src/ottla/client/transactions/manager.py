@@ -75,7 +75,7 @@ class TransactionManager:
         self._clock = context.runtime.clock
         self._tasks = context.tasks
         self._features = context.brokers.features
-        self._call_timeout = config.default_api_timeout_ms / 1000
+        self.call_timeout = config.default_api_timeout_ms / 1000
         self.timeout_ms = config.transaction_timeout_ms
         """After how long the coordinator aborts a transaction; InitProducerId says it."""
         self.machine = TransactionMachine(config.transactional_id)
@@ -97,6 +97,13 @@ class TransactionManager:
 
     def state(self) -> TransactionState:
         return self.machine.state()
+
+    def limit(self, timeout_ms: int) -> None:
+        """The coordinator is to abort transactions after that at the latest, from the next one on."""
+        if timeout_ms < self.timeout_ms:
+            self.timeout_ms = timeout_ms
+            if self.machine.status is _S.READY:
+                self.machine.needs_bump = True
 
     # Initializing
 
@@ -188,6 +195,10 @@ class TransactionManager:
             and machine.transactional_id == transactional_id
             and machine.identity == (producer_id, epoch)
         )
+
+    async def drained(self) -> None:
+        """Until everything that was produced before is delivered or failed."""
+        await self._producer.drained()
 
     async def end(self, number: int, *, commit: bool, timeout: float | None = None) -> None:
         """Ends it as wanted, or raises; TransactionPendingError: call the same again."""
@@ -431,7 +442,7 @@ class TransactionManager:
         return self._tasks.spawn(work, name)
 
     async def _joined(self, task: asyncio.Task[_T], timeout: float | None, pending: str) -> _T:
-        seconds = self._call_timeout if timeout is None else timeout
+        seconds = self.call_timeout if timeout is None else timeout
         try:
             return await within(self._clock, seconds, asyncio.shield(task))
         except TimeoutError:
