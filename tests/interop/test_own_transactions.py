@@ -1,15 +1,19 @@
-"""Transactions of Ottla's own client on Apache Kafka, with transaction.version 1 and 2."""
+"""Transactions of Ottla's own client on both brokers, with transaction.version 1 and 2."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import uuid
+from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 import ottla
+from ottla.broker import Cluster
 from ottla.client.group.membership import GroupMetadata
 from ottla.client.topic_partition import TopicPartition
 from ottla.client.transactions.machine import TransactionStatus
@@ -22,15 +26,16 @@ from ottla.errors import (
 )
 from ottla.wire import Message
 from ottla.wire.messages import EndTxnRequest, EndTxnResponse
+from tests.client.group.grouping import PROTOCOLS
 from tests.interop.apache import ApacheKafka
-from tests.interop.brokers import ApacheBroker, Broker
+from tests.interop.brokers import ApacheBroker, Broker, EmbeddedBroker
+from tests.interop.conftest import BROKERS
 from tests.interop.plain import Connection
 from tests.interop.waiting import eventually
 
-pytestmark = pytest.mark.kafka
-
 S = TransactionStatus
 PRODUCER_FENCED = 90
+_APACHE = [pytest.param(name, marks=pytest.mark.kafka) for name in ("older_apache", "newest_apache")]
 # Transactions that are overdue are looked for as often as that.
 _ALERT = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
@@ -41,22 +46,41 @@ _ALERT = {
 
 
 @pytest.fixture(scope="module")
-def newest(kafka_installed: None) -> Iterator[Broker]:
+def newest_apache(kafka_installed: None) -> Iterator[Broker]:
     with ApacheKafka(nodes=1, properties=_ALERT) as kafka:
         yield ApacheBroker(kafka)
 
 
 @pytest.fixture(scope="module")
-def older(kafka_installed: None) -> Iterator[Broker]:
+def older_apache(kafka_installed: None) -> Iterator[Broker]:
     """The same with transaction.version 1, as after an upgrade that is not finalized."""
     with ApacheKafka(nodes=1, properties=_ALERT) as kafka:
         kafka.tool("kafka-features", "downgrade", "--feature", "transaction.version=1").check_returncode()
         yield ApacheBroker(kafka)
 
 
-@pytest.fixture(params=["transaction.version 1", "transaction.version 2"])
+@pytest.fixture(scope="module")
+def newest_ottla() -> Iterator[Broker]:
+    with Cluster(brokers=1, config=_ALERT) as cluster:
+        yield EmbeddedBroker(cluster)
+
+
+@pytest.fixture(scope="module")
+def older_ottla() -> Iterator[Broker]:
+    """As the last release before transaction.version 2."""
+    with Cluster(brokers=1, config=_ALERT, max_versions="3.9") as cluster:
+        yield EmbeddedBroker(cluster)
+
+
+@pytest.fixture(params=BROKERS)
+def newest(request: pytest.FixtureRequest) -> Broker:
+    found: Broker = request.getfixturevalue(f"newest_{request.param}")
+    return found
+
+
+@pytest.fixture(params=["older_ottla", "newest_ottla", *_APACHE])
 def broker(request: pytest.FixtureRequest) -> Broker:
-    found: Broker = request.getfixturevalue("newest" if request.param.endswith("2") else "older")
+    found: Broker = request.getfixturevalue(request.param)
     return found
 
 
@@ -264,11 +288,11 @@ def _code(broker: Broker, request: Message) -> int:
         return response.error_code
 
 
-def test_the_version_may_change_between_two_transactions(older: Broker, transactional_id: str) -> None:
+def test_the_version_may_change_between_two_transactions(newest: Broker, transactional_id: str) -> None:
     """As a client sees it that connects anew: the cluster's features come with a connection."""
-    topic = older.create_topic(partitions=1)
+    topic = newest.create_topic(partitions=1)
     seen = []
-    with client(older, transactional_id) as kafka:
+    with client(newest, transactional_id) as kafka:
         features = kafka._core._brokers.features
         for level in (1, 2, 2, 1, 1):
             # A broker takes the requests of both versions, whatever is finalized.
@@ -277,4 +301,55 @@ def test_the_version_may_change_between_two_transactions(older: Broker, transact
                 kafka.produce(topic, b"%d" % level).result(timeout=30)
                 seen.append(kafka.transaction_state.epoch)
     assert seen == sorted(seen)
-    eventually(lambda: committed(older, topic) == [b"1", b"2", b"2", b"1", b"1"], "the last marker")
+    eventually(lambda: committed(newest, topic) == [b"1", b"2", b"2", b"1", b"1"], "the last marker")
+
+
+RECORDS = 300
+
+
+class Copier:
+    """A program with a session, in a thread of its own: copies a topic until it is told to stop."""
+
+    def __init__(self, broker: Broker, source: str, target: str, name: str, options: dict[str, Any]) -> None:
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(broker, source, target, name, options))
+        self.outcomes: Counter[bool] = Counter()
+        self._thread.start()
+
+    def _run(self, broker: Broker, source: str, target: str, name: str, options: dict[str, Any]) -> None:
+        with (
+            client(broker, name, **options) as kafka,
+            kafka.transact_session(source, group=f"copy-{source}") as session,
+        ):
+            while not self._ends.is_set():
+                records = session.poll(20, timeout=0.1)
+                session.begin()
+                for record in records:
+                    session.produce(target, record.value)
+                self.outcomes[session.end()] += 1
+
+    def stop(self) -> None:
+        self._ends.set()
+        self._thread.join()
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_sessions_that_come_and_go_copy_every_record_once(newest: Broker, protocol: str) -> None:
+    source, target = newest.create_topic(partitions=4), newest.create_topic(partitions=4)
+    values = [b"%d" % number for number in range(RECORDS)]
+    with ottla.Client(newest.bootstrap) as kafka:
+        for value in values:
+            kafka.produce(source, value)
+    options = {**PROTOCOLS[protocol], "session_timeout_ms": 6000}
+    stays = Copier(newest, source, target, f"{source}-0", options)
+    try:
+        for number in range(1, 4):
+            guest = Copier(newest, source, target, f"{source}-{number}", options)
+            try:
+                eventually(lambda: sum(guest.outcomes.values()) >= 3, "a guest to take part")  # noqa: B023
+            finally:
+                guest.stop()
+        eventually(lambda: len(committed(newest, target)) >= RECORDS, "every record to be copied", within=60)
+    finally:
+        stays.stop()
+    assert sorted(committed(newest, target)) == sorted(values)  # type: ignore[type-var]
