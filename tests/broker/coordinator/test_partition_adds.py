@@ -232,6 +232,20 @@ def test_a_marker_that_comes_between_two_questions_makes_a_new_guard_or_fences()
     with_coordinator(coordinator, body)
 
 
+def test_a_marker_of_the_last_transaction_that_overtakes_the_answer_lets_the_leader_ask_again() -> None:
+    coordinator = ScriptedCoordinator()
+
+    async def body(world: World, cluster: AsyncCluster, adds: PartitionAdds) -> None:
+        first = adds.begin(producer(epoch=1), {ORDERS: 0})
+        coordinator.before_answer = lambda: end(cluster, epoch=1) if len(coordinator.asked) == 1 else None
+        admission = await adds.ask(producer(epoch=1), {ORDERS: 0}, first, patient=True)
+        assert not admission.errors
+        assert len(coordinator.asked) == 2
+        assert admission.guards[ORDERS] is cluster.partition("orders").log.producers.guards.get(1)
+
+    with_coordinator(coordinator, body)
+
+
 def test_the_switch_turns_verifying_off_and_not_adding() -> None:
     coordinator = ScriptedCoordinator()
 

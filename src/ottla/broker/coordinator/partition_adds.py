@@ -152,16 +152,33 @@ class PartitionAdds:
         backoff = value("add.partitions.to.txn.retry.backoff.ms") / 1000
         until = self._clock.monotonic() + longest
         admission = await self._ask(producer, begun)
-        while self._clock.monotonic() < until and any(
-            isinstance(error, ConcurrentTransactionsError) for error in admission.errors.values()
-        ):
-            await self._clock.sleep(backoff)
+        while self._clock.monotonic() < until:
+            if any(isinstance(error, ConcurrentTransactionsError) for error in admission.errors.values()):
+                await self._clock.sleep(backoff)
+            elif not self._is_overtaken(producer, admission):
+                break
             # From the beginning: a marker may have come meanwhile, and removed the guards.
             admission = self._begin(producer, partitions, adds=True)
             if not admission.must_ask:
                 break
             admission = await self._ask(producer, admission)
         return admission
+
+    def _is_overtaken(self, producer: TransactionalProducer, admission: Admission) -> bool:
+        """Whether the marker of the last transaction has come while the coordinator was asked about this one.
+
+        The two are of the same epoch: the coordinator has said yes, and the guard that it was asked with is gone.
+        """
+        for key, guard in admission.guards.items():
+            if key in admission.errors:
+                continue
+            try:
+                guards = self._replicas.led(*key).log.producers.guards
+            except BrokerError:
+                continue  # led elsewhere by now, as the append will find
+            if guards.get(producer.producer_id) is not guard:
+                return True
+        return False
 
     async def _ask(self, producer: TransactionalProducer, admission: Admission) -> Admission:
         try:
