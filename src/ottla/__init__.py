@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ottla.client.blocking.client import Client
     from ottla.client.blocking.consumer import Consumer
     from ottla.client.blocking.group_consumer import GroupConsumer
+    from ottla.client.blocking.transact_session import TransactSession
     from ottla.client.blocking.transaction import Transaction
     from ottla.client.client import AsyncClient
     from ottla.client.consume.consumer import AsyncConsumer
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ottla.client.topic_partition import TopicPartition
     from ottla.client.transactions.machine import TransactionState, TransactionStatus
     from ottla.client.transactions.prepared import PreparedTransaction
+    from ottla.client.transactions.session import AsyncTransactSession
     from ottla.client.transactions.transaction import AsyncTransaction
     from ottla.config import ClientConfig
 
@@ -35,6 +37,7 @@ __all__ = [
     "AsyncClient",
     "AsyncConsumer",
     "AsyncGroupConsumer",
+    "AsyncTransactSession",
     "AsyncTransaction",
     "BatchDelivery",
     "BatchReader",
@@ -52,6 +55,7 @@ __all__ = [
     "ServerPattern",
     "Timestamp",
     "TopicPartition",
+    "TransactSession",
     "Transaction",
     "TransactionState",
     "TransactionStatus",
@@ -63,6 +67,7 @@ _MODULES = {
     "AsyncClient": "ottla.client.client",
     "AsyncConsumer": "ottla.client.consume.consumer",
     "AsyncGroupConsumer": "ottla.client.group.consumer",
+    "AsyncTransactSession": "ottla.client.transactions.session",
     "AsyncTransaction": "ottla.client.transactions.transaction",
     "BatchDelivery": "ottla.client.produce.batch_delivery",
     "BatchReader": "ottla.client.consume.iterators",
@@ -79,6 +84,7 @@ _MODULES = {
     "ServerPattern": "ottla.client.consume.subscription",
     "Timestamp": "ottla.client.consume.offset_spec",
     "TopicPartition": "ottla.client.topic_partition",
+    "TransactSession": "ottla.client.blocking.transact_session",
     "Transaction": "ottla.client.blocking.transaction",
     "TransactionState": "ottla.client.transactions.machine",
     "TransactionStatus": "ottla.client.transactions.machine",
