@@ -24,6 +24,7 @@ TESTED_THROUGH: dict[str, str] = {
     "broker/log/config.py": "tests/broker/log/test_segment.py",
     "broker/metadata/features.py": "tests/broker/metadata/test_controller_channel.py",
     # The client.
+    "client/arguments.py": "tests/client/test_mistakes.py",
     "client/context.py": "tests/client/test_core.py",
     "client/admin/async_admin.py": "tests/client/admin/test_topics.py",
     "client/admin/base.py": "tests/client/admin/test_topics.py",

@@ -13,12 +13,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypedDict, TypeVar, Unpack, overload
 from weakref import finalize
 
+from ottla.client.arguments import check_interceptors, check_no_group, config_of, listed, partitioner_of
 from ottla.client.blocking.forks import forked_error, on_fork
 from ottla.client.core import ClientCore
 from ottla.client.deadline import check_timeout, within
 from ottla.client.home_loop import CallingThreads
 from ottla.client.metrics import MetricsSnapshot
-from ottla.client.partitioners import DefaultPartitioner, Partitioner, as_partitioner
+from ottla.client.partitioners import Partitioner
 from ottla.client.partitioners.function import PartitionFunction
 from ottla.client.produce.batch_delivery import BatchDelivery
 from ottla.client.produce.producer import Producer
@@ -26,7 +27,7 @@ from ottla.client.produce.record_path import NoRoom
 from ottla.client.requests.requests import Shard
 from ottla.config import ClientConfig, ClientOptions
 from ottla.errors import BufferFullError, ClientClosedError, ConfigurationError, KafkaError
-from ottla.hooks import ConsumerInterceptor, Hook, Hooks, ProducerInterceptor
+from ottla.hooks import ConsumerInterceptor, Hooks, ProducerInterceptor
 from ottla.runtime import Runtime, SystemRuntime, this_thread
 from ottla.serde import resolve_deserializer, resolve_serializer
 from ottla.wire import Message
@@ -97,19 +98,19 @@ class AsyncClient:
         runtime: Runtime | None = None,
         **options: Unpack[ClientOptions],
     ) -> None:
-        self.config = _config(bootstrap_servers, config, options)
+        self.config = config_of(bootstrap_servers, config, options)
         self._runtime = runtime or SystemRuntime()
-        self._partitioner = _partitioner(partitioner, self.config)
+        self._partitioner = partitioner_of(partitioner, self.config)
         self._key_serializer = resolve_serializer(key_serializer, "key")
         self._value_serializer = resolve_serializer(value_serializer, "value")
         self._key_deserializer = key_deserializer
         self._value_deserializer = value_deserializer
         resolve_deserializer(key_deserializer, "key")
         resolve_deserializer(value_deserializer, "value")
-        self._hooks = _listed("hooks", hooks)
+        self._hooks = listed("hooks", hooks)
         Hooks(self._hooks)  # a mistake in them is the caller's, here
-        self._interceptors = _listed("interceptors", interceptors)
-        _check_interceptors(self._interceptors)
+        self._interceptors = listed("interceptors", interceptors)
+        check_interceptors(self._interceptors)
         self._core: ClientCore | None = None
         self._ended: KafkaError | None = None
         self._closing: asyncio.Future[None] | None = None
@@ -403,7 +404,7 @@ class AsyncClient:
                 "listeners": RebalanceListeners(on_assigned, on_revoked, on_lost),
             }
         else:
-            _check_no_group(
+            check_no_group(
                 group_instance_id=group_instance_id,
                 on_assigned=on_assigned,
                 on_revoked=on_revoked,
@@ -556,75 +557,3 @@ class _RawProducer:
 
     def __init__(self, produce: Callable[..., Any]) -> None:
         self.produce = produce
-
-
-def _config(
-    servers: str | Sequence[str] | None, config: ClientConfig | None, options: ClientOptions
-) -> ClientConfig:
-    for given in (servers, config, options):
-        if isinstance(given, Mapping):
-            _check_handed_over(given, as_keywords=given is options)
-    if config is not None and not isinstance(config, ClientConfig):
-        raise ConfigurationError(
-            f"config is a ClientConfig, not {type(config).__name__}: make one with ClientConfig(...), "
-            "ClientConfig.from_properties(...) or ClientConfig.from_file(...)",
-            option="config",
-            value=config,
-        )
-    if config is not None:
-        changes: dict[str, Any] = dict(options)
-        if servers is not None:
-            changes["bootstrap_servers"] = servers
-        return config.replace(**changes) if changes else config
-    if servers is None:
-        raise ConfigurationError(
-            'no brokers: name one, as in Client("localhost:9092"), or pass config=',
-            option="bootstrap_servers",
-        )
-    return ClientConfig(bootstrap_servers=servers, **options)
-
-
-def _check_handed_over(given: Mapping[Any, object], *, as_keywords: bool) -> None:
-    """A ConfigurationError for settings that came as other clients take them, with how to hand them over here."""
-    dotted = next((name for name in given if isinstance(name, str) and "." in name), None)
-    if dotted is not None:
-        raise ConfigurationError(
-            f"{dotted} is a name of Kafka's, and a client takes keywords such as {dotted.replace('.', '_')}=...: "
-            "hand a dict of Kafka's names over with Client(config=ottla.ClientConfig.from_properties({...}))",
-            option=dotted,
-        )
-    if not as_keywords:
-        raise ConfigurationError(
-            "a client takes its options as keywords: write Client(**options), with the brokers in bootstrap_servers",
-            option="bootstrap_servers",
-        )
-
-
-def _partitioner(given: str | Partitioner | PartitionFunction, config: ClientConfig) -> Partitioner:
-    if given == "default":
-        return DefaultPartitioner(
-            ignore_keys=config.partitioner_ignore_keys,
-            adaptive=config.partitioner_adaptive_partitioning_enable,
-        )
-    return as_partitioner(given)
-
-
-def _listed(option: str, given: Iterable[_T]) -> list[_T]:
-    if not isinstance(given, Iterable):
-        raise ConfigurationError(f"{option} is a list: write {option}=[...] around {given!r}", option=option)
-    return list(given)
-
-
-def _check_no_group(**given: object) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise ConfigurationError(f"{name} is for members of a group: pass group= too", option=name)
-
-
-def _check_interceptors(interceptors: Iterable[object]) -> None:
-    for each in interceptors:
-        if not isinstance(each, ProducerInterceptor | ConsumerInterceptor):
-            hint = ": pass it as hooks=[...]" if isinstance(each, Hook) else ""
-            raise ConfigurationError(
-                f"{each!r} is no ProducerInterceptor and no ConsumerInterceptor{hint}", option="interceptors"
-            )
