@@ -337,18 +337,19 @@ class AsyncGroupConsumer(AsyncConsumer):
 
     def uncommitted(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """How far the program is, where that is not committed; in the thread that reads."""
-        known = self._commits.committed
-        return {tp: each for tp, each in self.to_commit(None).items() if known.get(tp) != each.offset}
+        has_committed = self._commits.has_committed
+        return {tp: each for tp, each in self.to_commit(None).items() if not has_committed(tp, each)}
 
     def was_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """By a transaction; on the loop."""
-        self._commits.committed.update({tp: each.offset for tp, each in offsets.items() if tp in self._owned})
+        self._commits.committed.update({tp: each for tp, each in offsets.items() if tp in self._owned})
 
     def rewind(self) -> None:
         """Goes back to what is committed, or to where reading began; in the thread that reads."""
         for tp in list(self._owned):
             cursor = self._session.cursors.get(tp)
-            base = self._commits.committed.get(tp)
+            committed = self._commits.committed.get(tp)
+            base = None if committed is None else committed.offset
             if base is None and cursor is not None and cursor.has_offset:
                 base = cursor.began_at
             if base is not None and self._known_position(tp, cursor) != base:
