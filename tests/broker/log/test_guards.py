@@ -148,6 +148,19 @@ def test_a_guard_is_forgotten_with_the_time_of_idle_producers() -> None:
     assert len(log.producers.guards) == 0
 
 
+def test_a_log_that_is_cut_off_has_no_guards() -> None:
+    log = open_log()
+    append_marker(log, ControlType.COMMIT, 2)
+    guard(log)
+    log.truncate_to(1)
+    assert len(log.producers.guards) == 1, "nothing was cut off"
+    log.truncate_to(0)
+    assert len(log.producers.guards) == 0
+    guard(log)
+    log.truncate_fully(5)
+    assert len(log.producers.guards) == 0
+
+
 def test_guards_are_lost_with_the_leader_and_removed_by_what_a_follower_appends() -> None:
     leader, follower = open_log(), open_log(MemoryFileSystem())
     send(leader, guard(leader))

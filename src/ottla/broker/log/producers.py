@@ -298,6 +298,8 @@ class ProducerStates:
         """Forgets everything and begins with what a snapshot says."""
         self._states = {state.producer_id: state for state in states}
         self.transactions.clear()
+        # Only a log that follows another begins anew: what its leader was asked, it was not.
+        self.guards.clear()
         opened = [
             (state.transaction_first_offset, state.producer_id)
             for state in states
