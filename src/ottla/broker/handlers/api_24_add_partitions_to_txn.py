@@ -25,6 +25,7 @@ from ottla.errors import (
     OperationNotAttemptedError,
     ProducerFencedError,
     UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
 )
 from ottla.wire.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 
@@ -114,6 +115,8 @@ async def _added(node: NodeContext, transaction: RequestedTransaction, version: 
         await node.transactions.write(
             transactional_id, lambda shard: shard.add(transactional_id, producer, partitions, client_version)
         )
+    except UnsupportedVersionError:
+        raise  # for the whole request: these are leaders of a cluster at another transaction.version
     except ProducerFencedError:
         fenced = ProducerFencedError if version >= _FENCED_SINCE else InvalidProducerEpochError
         return _results(transaction.topics, fenced.code)

@@ -1,9 +1,9 @@
 """EndTxn: a transaction is committed or aborted. The coordinator responds when that is decided, before the markers.
 
-Up to version 4 the producer keeps its epoch. Since version 5, whatever the cluster's transaction.version, every end
-bumps it, and the response says with which id and epoch the producer goes on (KIP-890): so the same request, sent
-again, gets the same response, and an old one that comes late cannot end the next transaction. A producer that is
-fenced is INVALID_PRODUCER_EPOCH up to version 1.
+Up to version 4 the producer keeps its epoch. Since version 5, at transaction.version 1 as well as 2, every end bumps
+it, and the response says with which id and epoch the producer goes on (KIP-890): so the same request, sent again,
+gets the same response, and an old one that comes late cannot end the next transaction. A producer that is fenced is
+INVALID_PRODUCER_EPOCH up to version 1.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from ottla.errors import CoordinatorNotAvailableError, InvalidProducerIdMappingE
 from tests.broker.coordinator.transactions.shards import ID, LoneTransactions, code
 
 ORDERS, PAYMENTS = ("orders", 0), ("payments", 1)
+UNSUPPORTED_VERSION = 35
 NONE, INVALID_EPOCH, INVALID_STATE, MAPPING, CONCURRENT, FENCED = 0, 47, 48, 49, 51, 90
 
 
@@ -33,6 +34,7 @@ def test_a_transaction_from_its_first_producer_to_its_last_marker(world: LoneTra
     world.markers.write_all()
     assert world.labels == ["Empty", "Ongoing", "Ongoing", "PrepareCommit", "CompleteCommit"]
     assert world.state().producer == following
+    assert not world.shard.ends
 
 
 def test_an_abort_without_a_transaction_needs_no_marker(world: LoneTransactions) -> None:
@@ -69,19 +71,31 @@ def test_an_id_that_is_not_known(world: LoneTransactions) -> None:
 def test_the_next_producer_aborts_what_the_one_before_it_has_begun(version: int, aborted: int) -> None:
     world = LoneTransactions(version).begin()
     producer = world.first()
-    world.add(producer, ORDERS)
+    client_version = 2 if version == 2 else 0
+    world.add(producer, ORDERS, client_version=client_version)
     assert world.init() is None  # the request is to come again
     assert code(lambda: world.init()) == CONCURRENT
     (end,) = world.markers.sent
     assert (end.producer, end.is_commit, end.transaction_version) == (
         (1000, aborted),
         False,
-        2 if version == 2 else 0,
+        client_version,
     )
     world.markers.write_all()
     assert world.init() == (1000, 2)
     assert code(lambda: world.end(producer, True, bumps=version == 2)) == FENCED
-    assert code(lambda: world.add(producer, ORDERS)) == FENCED
+    assert code(lambda: world.add(producer, ORDERS, client_version=client_version)) == FENCED
+
+
+def test_at_version_0_producers_of_version_2_are_refused_and_nothing_is_changed() -> None:
+    world = LoneTransactions(0).begin()
+    producer = world.first()
+    assert code(lambda: world.add(producer, ORDERS)) == UNSUPPORTED_VERSION
+    assert code(lambda: world.end(producer, False)) == UNSUPPORTED_VERSION
+    world.add(producer, ORDERS, client_version=0)
+    assert code(lambda: world.end(producer, True)) == UNSUPPORTED_VERSION
+    assert world.end(producer, True, bumps=False) == producer
+    assert world.labels == ["Empty", "Ongoing", "PrepareCommit"]
 
 
 # Commits and failures of the log

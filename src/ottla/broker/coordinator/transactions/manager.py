@@ -27,7 +27,7 @@ from ottla.broker.coordinator.transactions.state import (
     TransactionalIdStatus,
 )
 from ottla.broker.metadata.features import TRANSACTION_VERSION
-from ottla.errors import InvalidProducerIdMappingError
+from ottla.errors import InvalidProducerIdMappingError, UnsupportedVersionError
 
 if TYPE_CHECKING:
     from ottla.broker.coordinator.shard import ShardContext
@@ -81,6 +81,8 @@ class TransactionShard:
         if written is not value:
             decoded = records.decode(key, value)
             state = None if decoded is None else decoded[1]
+        # After Prepare* comes Complete*, and nothing else: the end that was on its way is over.
+        self.ends.pop(transactional_id, None)
         if state is None:
             self.states.pop(transactional_id, None)
             self._newest.pop(transactional_id, None)
@@ -181,7 +183,7 @@ class TransactionShard:
         client_version: int,
     ) -> Result[None]:
         added = self._known(transactional_id).add(producer, partitions, client_version, self.context.now_ms())
-        return Result([] if added is None else [self._write(transactional_id, added)], None)
+        return Result([] if added is None else [self._write_of_client(transactional_id, added)], None)
 
     def verify(
         self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Sequence[TopicPartition]
@@ -206,7 +208,13 @@ class TransactionShard:
         )
         if ended is None:
             return Result([], state.producer)
-        return Result([self._write(transactional_id, ended)], ended.next_producer)
+        return Result([self._write_of_client(transactional_id, ended)], ended.next_producer)
+
+    def _write_of_client(self, transactional_id: str, state: TransactionalIdState) -> CoordinatorRecord:
+        """The log of transaction.version 0 has no place for what producers of version 2 do: it refuses them."""
+        if state.client_version and not self.transaction_version:
+            raise UnsupportedVersionError
+        return self._write(transactional_id, state)
 
     def _known(self, transactional_id: str) -> TransactionalIdState:
         state = self.states.get(transactional_id)
