@@ -16,6 +16,7 @@ The embedded cluster is measured by itself, with members that are nothing but co
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 import uuid
@@ -78,6 +79,7 @@ Members = Mapping[str, Sequence[Worker]]
 def run(repeats: int) -> Result:
     result = Result("groups")
     scale = WHOLE if repeats > 1 else QUICK
+    load = os.getloadavg()[0]
     with ExitStack() as stack:
         bootstrap = stack.enter_context(ApacheKafka(1, KAFKA)).bootstrap
         count = max(scale.many, scale.members)
@@ -92,6 +94,8 @@ def run(repeats: int) -> Result:
             _compare(result, name, repeats, partial(_join, members, topic, scale.partitions, joining))
         for mode in MODES:
             _pauses(result, members, topic, mode, scale, repeats)
+    after = os.getloadavg()[0]
+    result.notes.append(f"load average: {load:.1f}, {after:.1f}; beside other work, gaps are the machine's")
     _embedded(result, scale, repeats)
     return result
 
