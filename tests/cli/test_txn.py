@@ -1,13 +1,60 @@
-"""`ottla txn`: how it reads what it is given. On brokers with transactions: tests/interop/transactions."""
+"""`ottla txn`: what it says is so, and what it does is done. What hangs is in tests/interop/transactions."""
 
 from __future__ import annotations
+
+import json
+from collections.abc import Iterator
 
 import pytest
 import typer
 
 from ottla.broker import Cluster
 from ottla.cli.txn import parse_duration
+from ottla.client.blocking.client import Client
 from tests.cli.conftest import Ottla
+
+
+@pytest.fixture
+def billing(cluster: Cluster) -> Iterator[Client]:
+    """A client whose transaction has a record in the last partition."""
+    with Client(cluster.bootstrap, transactional_id="billing-1") as client:
+        client.begin_transaction()
+        client.produce("orders", b"1", partition=2)
+        client.flush()
+        yield client
+
+
+def rows(text: str) -> list[list[str]]:
+    return [line.split("\t") for line in text.splitlines()]
+
+
+def test_transactions_are_listed_in_columns_or_as_json(billing: Client, ottla: Ottla) -> None:
+    (row,) = rows(ottla("txn", "list", "--state", "ongoing").stdout)
+    assert row[:2] == ["billing-1", "Ongoing"]
+    assert row[3] in ("1", "2")
+    listed = json.loads(ottla("txn", "list", "--pattern", "billing-.*", "--json").stdout)
+    assert (listed["id"], listed["state"], str(listed["producer_id"])) == ("billing-1", "Ongoing", row[2])
+    assert ottla("txn", "list", "--older-than", "1h").stdout == ""
+    assert ottla("txn", "list", "--producer-id", "999999").stdout == ""
+
+
+def test_a_transaction_is_described_with_its_producer_and_partitions(billing: Client, ottla: Ottla) -> None:
+    (row,) = rows(ottla("txn", "describe", "billing-1").stdout)
+    assert row[:2] + row[3:4] + row[7:] == ["billing-1", "Ongoing", "0", "orders:2"]
+    (producer,) = rows(ottla("txn", "producers", "orders", "--open").stdout)
+    assert producer[:5] + producer[6:] == ["orders", "2", row[2], "0", "0", "-", "0"]
+    assert ottla("txn", "find-hanging", "--max-timeout", "0").stdout == "", "its coordinator knows it"
+    said = ottla("txn", "describe", "billing", code=1).stderr
+    assert "there is no transactional id billing: did you mean billing-1?" in said
+
+
+def test_a_transaction_is_aborted_by_its_id_once_that_is_confirmed(billing: Client, ottla: Ottla) -> None:
+    assert "--yes" in ottla("txn", "abort", "--id", "billing-1", code=2).output
+    assert rows(ottla("txn", "list").stdout)[0][1] == "Ongoing"
+    assert ottla("txn", "abort", "--id", "billing-1", "--yes").stderr == "aborted billing-1\n"
+    assert rows(ottla("txn", "list").stdout)[0][1] == "Empty"
+    assert ottla("txn", "producers", "orders", "--open").stdout == ""
+    assert "there is no transactional id" in ottla("txn", "abort", "--id", "other", "--yes", code=1).stderr
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,7 @@ def test_what_a_lost_link_has_pending_is_given_up() -> None:
             node.receive("later", 2, link)
         await asyncio.sleep(0.1)
         node.receive("parked", 3)  # whose task has not begun
+        node.receive("later", 4)  # nor has the coroutine of this one, which is closed all the same
         node.peers.lost(node.link)
         node.peers.lost(node.link)
         await asyncio.sleep(0.1)

@@ -19,12 +19,10 @@ from ottla.wire.messages import (
 )
 from tests.interop.apache import ApacheKafka
 from tests.interop.brokers import ApacheBroker, Broker, EmbeddedBroker
-from tests.interop.conftest import BROKERS as ALL_BROKERS
+from tests.interop.conftest import BROKERS
 from tests.interop.groups.link import Link
 from tests.interop.transactions.producer import Links, TxnProducer, name_of
 
-BROKERS = ALL_BROKERS[1:]
-"""Without the embedded cluster, which has no transactions yet."""
 QUICK = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     "group.initial.rebalance.delay.ms": "0",

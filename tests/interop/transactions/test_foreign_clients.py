@@ -70,6 +70,8 @@ def test_the_next_of_an_id_takes_over_from_one_that_left_its_transaction_open(
     assert client.read_until(bootstrap, topic, b"end", committed=True) == [b"end"]
 
 
+@pytest.mark.kafka
+@pytest.mark.usefixtures("kafka_installed")
 def test_the_java_producer_writes_transactions_and_the_console_consumer_reads_commits(txn: Links) -> None:
     topic, bootstrap = txn.create_topic(), txn.broker.bootstrap
     open_one = TxnProducer(txn).init()

@@ -221,6 +221,8 @@ def test_a_fenced_producer_loses_its_transaction_and_its_id(txn: Links, client: 
         client.admin.force_terminate_transaction("no-such-id")
 
 
+@pytest.mark.kafka
+@pytest.mark.usefixtures("kafka_installed")
 def test_kafkas_own_tool_sees_the_same(txn: Links, client: Client, unverified: Unverified) -> None:
     topic = txn.create_topic()
     producer = open_unknown(txn, unverified, topic)

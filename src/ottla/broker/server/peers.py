@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.broker.replication.delayed import DelayedRequest
 from ottla.broker.server.call import Call, Peer
-from ottla.broker.server.registry import Handler
+from ottla.broker.server.registry import Handler, PendingResponse
 from ottla.errors import BrokerError, UnknownServerError
 from ottla.wire import Message
 from ottla.wire.messages import RequestHeader
@@ -44,7 +44,7 @@ class PeerRequests:
         self._held: list[tuple[Respond, Message]] = []
         self._is_paused = False
         # What waits, by the link that it came on, in the order of its coming.
-        self._parked: dict[Peer, dict[asyncio.Task[None], DelayedRequest[Message] | None]] = {}
+        self._parked: dict[Peer, dict[asyncio.Task[None], PendingResponse]] = {}
 
     def received(self, link: Peer, request: Message, version: int, respond: Respond) -> None:
         if self._is_paused:
@@ -64,14 +64,14 @@ class PeerRequests:
             return
         task = asyncio.get_running_loop().create_task(self._later(call, result, respond))
         parked = self._parked.setdefault(link, {})
-        parked[task] = result if isinstance(result, DelayedRequest) else None
+        parked[task] = result
         task.add_done_callback(lambda done: self._done(link, done))
 
     def hurry(self, link: Peer) -> None:
         """Nothing that came on this link waits any longer for more to respond with."""
-        for delayed in self._parked.get(link, {}).values():
-            if delayed is not None:
-                delayed.end_wait()
+        for pending in self._parked.get(link, {}).values():
+            if isinstance(pending, DelayedRequest):
+                pending.end_wait()
 
     def lost(self, link: Peer) -> None:
         """The other node does not wait for responses any more."""
@@ -119,8 +119,8 @@ class PeerRequests:
 
     def _done(self, link: Peer, task: asyncio.Task[None]) -> None:
         parked = self._parked.get(link, {})
-        delayed = parked.pop(task, None)
-        if delayed is not None:
-            delayed.close()  # not even begun, where the task was cancelled before its first step
+        pending = parked.pop(task, None)
+        if pending is not None:
+            pending.close()  # not even begun, where the task was cancelled before its first step
         if not parked:
             self._parked.pop(link, None)

@@ -186,10 +186,11 @@ class MarkerSender:
         again: list[_Queued] = []
         for end, partition in markers:
             code = codes.get((end.producer.producer_id, *partition), NotLeaderOrFollowerError.code)
-            if end.is_over:
-                continue
             if code in _WRITTEN:
+                # Also of one that another partition has ended: its description has those that still lack a marker.
                 self._written(end, partition)
+            elif end.is_over:
+                continue
             elif code in _GIVEN_UP:
                 _log.warning(
                     "the transaction of %r stays prepared: %s-%s refuses its marker with error code %s",
