@@ -77,7 +77,7 @@ chains: $(STAMP) ## chains of consumer groups on sockets, with many records (CHA
 	OTTLA_CHAIN_RECORDS=$(CHAIN_RECORDS) $(PY) -m pytest tests/client/group/test_chains.py
 
 copies: $(STAMP) ## topics copied in transactions while brokers and copiers are bounced, on all clusters (COPY_RECORDS=N)
-	OTTLA_COPY_RECORDS=$(COPY_RECORDS) $(PY) -m pytest -m "kafka or kafka_full or not kafka" tests/interop/transactions/test_copies.py
+	OTTLA_COPY_RECORDS=$(COPY_RECORDS) $(PY) -m pytest tests/interop/transactions/test_copies.py
 
 lint: $(STAMP) ## ruff and mypy --strict
 	$(PY) -m ruff check .

@@ -144,7 +144,7 @@ def bounce_brokers(broker: Broker, hard: bool, topics: list[str]) -> None:
 
 def cases(*, of_brokers: bool) -> list[object]:
     """Kind of cluster, hard, ordered: all of them, of which the hardest are quick enough for every run."""
-    found = []
+    found: list[object] = []
     for kind, hard, ordered in product(("ottla", "apache"), (True, False), (True, False)):
         in_every_run = hard and not ordered and not (of_brokers and kind == "apache")
         mark = [pytest.mark.kafka] if kind == "apache" else []
