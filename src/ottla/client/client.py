@@ -15,6 +15,7 @@ from weakref import finalize
 
 from ottla.client.arguments import check_interceptors, check_no_group, config_of, listed, partitioner_of
 from ottla.client.blocking.forks import forked_error, on_fork
+from ottla.client.consume.purging import Purgeable, waited_for
 from ottla.client.core import ClientCore
 from ottla.client.deadline import check_timeout, within
 from ottla.client.home_loop import CallingThreads
@@ -313,6 +314,33 @@ class AsyncClient:
                 option="transactional_id",
             )
         return manager
+
+    # Purging
+
+    async def purge_topics(
+        self, *topics: str, producing: bool = True, consuming: bool = True, timeout: float | None = None
+    ) -> int:
+        """Forgets topics, for producing and for consuming; how many records were given up.
+
+        Records that were not sent yet fail with an AbortedError; those in flight end with their response. Consumers
+        read the topics no more (`AsyncConsumer.purge_topics`), and nothing fetched before is seen after. A record
+        that is produced later begins anew, with the topic as it is then.
+        """
+        core = self._running()
+        waited = waited_for(core.consumers) if consuming else []
+        return await self._purge(topics, producing, consuming, waited, timeout)
+
+    async def _purge(
+        self,
+        topics: Sequence[str],
+        producing: bool,
+        consuming: bool,
+        waited: Sequence[Purgeable],
+        timeout: float | None,
+    ) -> int:
+        check_timeout(timeout)
+        seconds = self.config.default_api_timeout_ms / 1000 if timeout is None else timeout
+        return await self._running().purge(topics, producing, consuming, waited, seconds)
 
     # Consuming
 

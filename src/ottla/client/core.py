@@ -19,9 +19,10 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.connections.brokers import Brokers
+from ottla.client.consume.purging import Purgeable, purge_consumers
 from ottla.client.context import ClientContext
 from ottla.client.home_loop import CallingThreads, HomeLoop
-from ottla.client.metadata import Metadata
+from ottla.client.metadata import Metadata, check_name
 from ottla.client.metrics import Metrics
 from ottla.client.partitioners import Partitioner
 from ottla.client.produce.producer import Producer
@@ -150,6 +151,32 @@ class ClientCore:
         self._consumers[consumer] = lane
         self.metrics.watch_lag(consumer.lag)
         return consumer
+
+    @property
+    def consumers(self) -> list[AsyncConsumer]:
+        return list(self._consumers)
+
+    async def purge(
+        self,
+        topics: Sequence[str],
+        producing: bool,
+        consuming: bool,
+        waited: Sequence[Purgeable],
+        seconds: float,
+    ) -> int:
+        """Forgets topics; how many records were given up. `waited` are the consumers to wait for."""
+        for topic in topics:
+            check_name(topic)
+        given_up = self.producer.purge(topics) if producing else 0
+        purging = purge_consumers(
+            self.consumers if consuming else (), topics, waited, self._runtime.clock, seconds
+        )
+        try:
+            await purging
+        finally:
+            for topic in topics:
+                self.metadata.purge(topic)
+        return given_up
 
     def _forget(self, consumer: AsyncConsumer) -> None:
         self._consumers.pop(consumer, None)

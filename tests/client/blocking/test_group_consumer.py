@@ -253,3 +253,36 @@ def test_a_callback_that_reads_or_closes_the_client_is_refused(cluster: Cluster)
     ):
         assert len(consumer.poll(timeout=30)) == 100
         assert len(refused) == 4
+
+
+@pytest.mark.parametrize("options", PROTOCOLS.values(), ids=PROTOCOLS)
+def test_a_thread_or_a_callback_purges_topics_of_a_member(cluster: Cluster, options: dict[str, Any]) -> None:
+    cluster.create_topic("audit", 1)
+    cluster.create_topic("third", 1)
+    for number in range(4):
+        cluster.seed("orders", NUMBERS, number)
+    audit = ottla.TopicPartition("audit", 0)
+    revoked: list[ottla.TopicPartition] = []
+    with ottla.Client(cluster.bootstrap, **options) as kafka:
+
+        def on_revoked(consumer: GroupConsumer, given: list[ottla.TopicPartition]) -> None:
+            revoked.extend(given)
+            kafka.purge_topics("third")
+
+        topics = ("orders", "audit", "third")
+        with kafka.consume(*topics, group="billing", on_revoked=on_revoked) as consumer:
+            shared(consumer, count=6)
+            assert consumer.poll(10, timeout=60)
+            purging = threading.Thread(target=consumer.purge_topics, args=("orders",))
+            purging.start()
+            purging.join(60)
+            assert not purging.is_alive()
+            assert {tp for tp in revoked if tp.topic == "orders"} == {
+                ottla.TopicPartition("orders", number) for number in range(4)
+            }
+            eventually(
+                lambda: consumer.assignment() == [audit] and consumer.health().is_well,
+                "the member to have nothing but audit",
+            )
+            cluster.seed("audit", [b"audited"])
+            assert [record.value for record in consumer.poll(timeout=60)] == [b"audited"]

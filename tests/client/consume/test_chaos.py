@@ -1,4 +1,4 @@
-"""Consuming while leaders move, nodes come and go, topics grow and are made anew: every record once, in order."""
+"""Consuming while nodes come and go, topics grow, are made anew or purged: every record once, in order."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ PARTITIONS = 6
 MOST_PARTITIONS = 10
 ROUNDS = 40
 PER_ROUND = 50
+NOISE = 8
 FRESH: dict[str, Any] = {"metadata_max_age_ms": 1000, "metadata_min_age_ms": 100}
 NO_CREATION = {"auto.create.topics.enable": "false"}
 
@@ -120,6 +121,7 @@ class Reads:
         self.random = random
         self.iterator: AsyncIterator[Any] = aiter(consumer)
         self.values: dict[int, list[bytes]] = defaultdict(list)
+        self.noise = [f"noise-{number}" for number in range(NOISE)]
 
     async def some(self) -> int:
         """How many came."""
@@ -132,8 +134,14 @@ class Reads:
                 found = await self.iterated(aiter(self.consumer))
             case _:
                 return await self.columns()
+        return self.note(found)
+
+    def note(self, found: list[Any]) -> int:
         for record in found:
-            self.values[record.partition].append(record.value)
+            if record.topic == "orders":
+                self.values[record.partition].append(record.value)
+            else:
+                assert record.topic in self.noise, "nothing fetched before a purge is seen after it"
         return len(found)
 
     async def iterated(self, records: AsyncIterator[Any]) -> list[Any]:
@@ -153,14 +161,20 @@ class Reads:
             batch = await within(self.clock, 0.1, following)
         except TimeoutError:
             return 0
-        found = zip(batch.column("partition").to_pylist(), batch.column("value").to_pylist(), strict=True)
-        for partition, value in found:
-            self.values[partition].append(value)
+        if batch.column("topic").to_pylist()[0] == "orders":
+            found = zip(batch.column("partition").to_pylist(), batch.column("value").to_pylist(), strict=True)
+            for partition, value in found:
+                self.values[partition].append(value)
         return int(batch.num_rows)
+
+    async def purge(self) -> None:
+        """One of the topics that do not matter: the session of all begins anew."""
+        if self.noise:
+            await self.consumer.purge_topics(self.noise.pop())
 
     def meddle(self) -> None:
         """Pauses and resumes, now or later; seeks to where it is."""
-        assigned = self.consumer.assignment()
+        assigned = [tp for tp in self.consumer.assignment() if tp.topic == "orders"]
         if not assigned:
             return
         tp = self.random.choice(assigned)
@@ -180,9 +194,12 @@ class Reads:
 def test_every_record_comes_once_and_in_order(seed: int) -> None:
     async def body(world: World) -> None:
         random = Random(seed)
-        async with world.cluster(3, topics={"orders": PARTITIONS}) as cluster:
+        noise = {f"noise-{number}": 1 for number in range(NOISE)}
+        async with world.cluster(3, topics={"orders": PARTITIONS, **noise}) as cluster:
+            for topic in noise:
+                cluster.seed(topic, numbered(100))
             options: dict[str, Any] = {"max_partition_fetch_bytes": random.choice([2000, 1_000_000]), **FRESH}
-            async with consuming(world, cluster, "orders", start="earliest", **options) as consumer:
+            async with consuming(world, cluster, "orders", *noise, start="earliest", **options) as consumer:
                 writing = Writing(world, cluster, random)
                 reads = Reads(world, consumer, random)
                 task = asyncio.ensure_future(writing.run())
@@ -191,11 +208,14 @@ def test_every_record_comes_once_and_in_order(seed: int) -> None:
                         await world.runtime.clock.sleep(random.random())
                     if random.random() < 0.3:
                         reads.meddle()
+                    if random.random() < 0.05:
+                        await reads.purge()
                 await task
+                while reads.noise:
+                    await reads.purge()
                 consumer.resume()
                 while (left := sum(writing.written.values()) - sum(map(len, reads.values.values()))) > 0:
-                    for record in await consumer.poll(timeout=30):
-                        reads.values[record.partition].append(record.value)
+                    reads.note(await consumer.poll(timeout=30))
                     assert left, "waited for what never came"
                 assert await consumer.poll(timeout=1) == []
                 for partition, count in writing.written.items():

@@ -59,9 +59,10 @@ class KnownMetadata:
 class Subscribed:
     def __init__(self, metadata: KnownMetadata, *what: Any, excludes_internal: bool = True) -> None:
         self.changes: list[str] = []
+        self.subscription = Subscription.of(*what)
         self.topics = SubscribedTopics(
             metadata,  # type: ignore[arg-type]
-            Subscription.of(*what),
+            lambda: self.subscription,
             excludes_internal=excludes_internal,
             changed=self.changes.append,
         )

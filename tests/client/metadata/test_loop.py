@@ -377,27 +377,47 @@ def test_a_hint_that_cannot_be_taken_is_a_reason_to_ask() -> None:
     in_simulation(body)
 
 
-def test_a_function_inside_runs_after_the_answer_that_was_under_way(run: Run) -> None:
+def test_a_response_that_was_under_way_does_not_bring_a_purged_topic_back(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster(topics=["orders"]) as cluster, started(world, cluster) as client:
-            seen: list[int] = []
-            await client.metadata.run_inside(lambda: seen.append(0))
-            assert seen == [0], "nothing was under way"
-            held = cluster.faults.add("Metadata", action=delay(0.02), count=1)
             client.metadata.track("orders")
-            await held.wait()
-            await client.metadata.run_inside(lambda: seen.append(len(client.metadata.view.topics)))
-            assert seen == [0, 1]
-
-            def fails() -> None:
-                raise RuntimeError("for the caller")
-
+            await client.topic()
             held = cluster.faults.add("Metadata", action=delay(0.02), count=1)
             client.metadata.refresh_now("once more")
             await held.wait()
-            with pytest.raises(RuntimeError, match="for the caller"):
-                await client.metadata.run_inside(fails)
-            await client.update()
+            client.metadata.purge("orders")
+            assert "orders" in client.metadata.view.topics, "something tracks it"
+            client.metadata.untrack("orders")
+            client.metadata.purge("orders")
+            seen: list[bool] = []
+            client.metadata.add_listener(Seen(seen))
+            # What comes back is what was requested after the purge.
+            client.metadata.track("orders")
+            assert (await client.topic()).name == "orders"
+            assert seen == [False, True]
+
+    run(body)
+
+
+class Seen:
+    def __init__(self, seen: list[bool]) -> None:
+        self.seen = seen
+
+    def on_metadata(self, view: ClusterView) -> list[str]:
+        self.seen.append("orders" in view.topics)
+        return []
+
+
+def test_a_purge_takes_a_topic_out_of_the_view_of_a_pattern_until_the_next_response(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders", "audit"]) as cluster, started(world, cluster) as client:
+            client.metadata.track_all()
+            await client.topic()
+            client.metadata.purge("orders")
+            assert "orders" not in client.metadata.view.topics
+            assert "audit" in client.metadata.view.topics
+            client.metadata.refresh_now("once more")
+            assert (await client.topic()).name == "orders"
 
     run(body)
 
@@ -438,17 +458,13 @@ def test_closing_ends_every_wait_and_is_quick_even_if_brokers_hang(run: Run) -> 
             hung = cluster.faults.add("Metadata", action=never)
             client.metadata.track("orders")
             await hung.wait()
-            calls = [
-                asyncio.create_task(client.topic()),
-                asyncio.create_task(client.metadata.run_inside(lambda: None)),
-            ]
+            calls = [asyncio.create_task(client.topic())]
             await asyncio.sleep(0)
             await client.metadata.close()
             for error in await asyncio.gather(*calls, return_exceptions=True):
                 assert isinstance(error, ClientClosedError)
             for late in (
                 client.topic(),
-                client.metadata.run_inside(lambda: None),
                 client.metadata.fresh(None),
             ):
                 with pytest.raises(ClientClosedError):

@@ -1,4 +1,4 @@
-"""Producing while topics are deleted, created again and given more partitions, and nodes restart; many seeds.
+"""Producing while topics are deleted, created again, purged and given more partitions, and nodes restart; many seeds.
 
 Every receipt ends, in one way; what is stored is stored once, and in the order in which it was produced; what failed
 for certain is not there; and what was produced after the topic was last created is there if it was delivered.
@@ -59,7 +59,7 @@ class Chaos:
     async def shake(self) -> None:
         while not self.enough.is_set():
             await self.world.runtime.clock.sleep(self.random.uniform(0.0, 0.4))
-            match self.random.randrange(7):
+            match self.random.randrange(8):
                 case 0:
                     await self.create_again()
                 case 1:
@@ -79,6 +79,8 @@ class Chaos:
                     await outage(
                         self.world, self.cluster, self.random, self.partitions, self.delivery_timeout
                     )
+                case 6:
+                    await self.client.purge_topics(TOPIC)
                 case _:
                     with suppress(KafkaError):
                         leader = self.cluster.leader(TOPIC, 0)
@@ -100,6 +102,16 @@ class Chaos:
             if self.random.random() < 0.2:
                 await self.world.runtime.clock.sleep(self.random.uniform(0.0, 0.08))
         return produced
+
+    def is_replicated(self) -> bool:
+        """A new leader gives out nothing before its followers say that they have it."""
+        for number in self.cluster.controller.state.image.topics[TOPIC].partitions:
+            if self.cluster.leader(TOPIC, number) not in self.cluster.nodes:
+                return False
+            partition = self.cluster.partition(TOPIC, number)
+            if partition.high_watermark < partition.log.log_end_offset:
+                return False
+        return True
 
     def check(self, produced: list[Produced]) -> None:
         there: dict[int, None] = {}
@@ -152,6 +164,7 @@ def chaos(seed: int) -> None:
             assert client._running().producer.buffered_records == 0
             assert client._running().producer.buffered_bytes == 0
             await client.close()
+            await cluster.wait_for(it.is_replicated)
             it.check(produced)
 
     in_simulation(body, seed=seed)

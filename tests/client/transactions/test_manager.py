@@ -668,3 +668,24 @@ def test_closing_does_not_wait_longer_than_it_may_for_a_coordinator() -> None:
         assert world.clock.monotonic() - began < 10
 
     with_played(body)
+
+
+@BOTH
+def test_a_purge_gives_up_what_was_not_sent_and_the_identity_goes_on_with_its_sequences(version: int) -> None:
+    async def body(world: World, kafka: PlayedKafka, client: AsyncClient) -> None:
+        async with client.transaction():
+            await (await client.produce(TOPIC, b"", partition=0))
+        assert await client.purge_topics(TOPIC) == 0
+        transaction = await client.begin_transaction()
+        await (await client.produce(TOPIC, b"", partition=0))
+        await client.produce(TOPIC, b"", partition=0)
+        assert await client.purge_topics(TOPIC) == 1
+        assert client.transaction_state.status is S.ABORTABLE_ERROR, "as after any record that failed"
+        await transaction.abort()
+        async with client.transaction():
+            await (await client.produce(TOPIC, b"", partition=0))
+        assert [commit for commit, _ in kafka.ends] == [True, False, True]
+        found = [(each.producer_epoch, each.base_sequence) for each in kafka.log[0]]
+        assert len(found) == len(set(found)) == 3
+
+    with_played(body, version)

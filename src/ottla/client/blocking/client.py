@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from ottla.client.blocking.driver import Driver
 from ottla.client.blocking.forks import on_fork
 from ottla.client.client import CLOSE_TIMEOUT, AsyncClient, HeadersIn
+from ottla.client.consume.purging import waited_for
 from ottla.client.deadline import check_timeout
 from ottla.client.home_loop import CallingThreads
 from ottla.client.metrics import MetricsSnapshot
@@ -182,6 +183,14 @@ class Client:
     def abort_buffered(self) -> int:
         """Gives up records that are certainly not stored yet; how many."""
         return self._driver.call(_called(self._client.abort_buffered))
+
+    def purge_topics(
+        self, *topics: str, producing: bool = True, consuming: bool = True, timeout: float | None = None
+    ) -> int:
+        """Forgets topics, for producing and for consuming; how many records were given up."""
+        # In the calling thread: it knows whether it is called back.
+        waited = waited_for(self._core.consumers) if consuming else []
+        return self._driver.call(self._client._purge(topics, producing, consuming, waited, timeout))
 
     def _wait(self, delivery: Delivery, timeout: float | None) -> None:
         """Until it is done or the time is up: the delivery sees which. An ApiTimeoutError if brokers are to blame."""

@@ -272,6 +272,13 @@ class Consumer:
         """How many offsets are between each position and the end of what can be read; where both are known."""
         return self._consumer.lag()
 
+    def purge_topics(self, *topics: str, timeout: float | None = None) -> None:
+        """Reads these topics no more, and forgets everything of them; nothing fetched before is seen after."""
+        consumer = self._consumer
+        # In the calling thread: it knows whether it is called back.
+        waits = consumer.may_wait_for_purge()
+        self._driver.call(consumer.purge_waiting(topics, timeout, waits=waits))
+
     # The end
 
     def close(self) -> None:

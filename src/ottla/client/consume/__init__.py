@@ -9,5 +9,6 @@ iterators           what a program iterates over
 consumer            what the user holds
 
 session             all sources and cursors of a consumer; offset_lookup finds where to begin, assignment what to read
+purging             leaving topics for good
 errors              what to do about error codes, and the errors of a consumer
 """

@@ -16,7 +16,7 @@ Invariant: every cursor of the session belongs to a topic that this file has see
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -118,20 +118,46 @@ class Assignment:
         """Those that match nothing: topics may come that do."""
         for pattern in self.subscription.patterns:
             one = Subscription(patterns=(pattern,))
-            if any(one.matches(topic.name, topic.internal) for topic in view.topics.values()):
+            if any(one.matches(topic.name, topic.internal, topic.topic_id) for topic in view.topics.values()):
                 continue
             then = "nothing is read for it" if self._stop is not None else "the consumer waits for one"
             _logger.warning("no topic matches %r: %s", pattern.pattern, then)
 
     def settle(self) -> None:
         self.is_settled = True
-        self._session.is_bounded = self._stop is not None
+        self._session.is_bounded = self._stop is not None or self.subscription.is_empty
         self._session.check_complete()
+
+    def purge(self, topics: Iterable[str], view: ClusterView) -> dict[str, Uuid]:
+        """Topics that are not read any more: those of them that were, or could have been, with their ids.
+
+        Their cursors stay, for the caller to remove.
+        """
+        purged: dict[str, Uuid] = {}
+        for name in topics:
+            seen = view.topics.get(name)
+            topic_id = seen.topic_id if seen is not None else self._ids.get(name)
+            if name in self.subscription.named:
+                # Without a pattern that it matches, it does not come back.
+                has_pattern = self.subscription.has_pattern_for(name)
+                purged[name] = topic_id if has_pattern and topic_id is not None else ZERO_UUID
+            elif topic_id is not None and self.subscription.matches(name, internal=False, topic_id=topic_id):
+                purged[name] = topic_id
+        self.subscription = self.subscription.without(purged)
+        for name in purged:
+            for known in (self._ids, self._absent, self._gone_since, self._raised, self._waits_for):
+                known.pop(name, None)
+        return purged
+
+    def settle_again(self) -> None:
+        """Less is subscribed to: what is left may be nothing."""
+        if self.is_settled:
+            self.settle()
 
     def _relevant(self, view: ClusterView) -> Iterator[TopicView]:
         chosen = {partition.topic for partition in self.subscription.partitions}
         for topic in view.topics.values():
-            if topic.name in chosen or self.subscription.matches(topic.name, topic.internal):
+            if topic.name in chosen or self.subscription.matches(topic.name, topic.internal, topic.topic_id):
                 yield topic
 
     def _on_topic(self, topic: TopicView) -> list[str]:
@@ -176,7 +202,7 @@ class Assignment:
                 session.route(cursor)
 
     def _indexes(self, topic: TopicView) -> list[int]:
-        if self.subscription.matches(topic.name, topic.internal):
+        if self.subscription.matches(topic.name, topic.internal, topic.topic_id):
             return list(range(len(topic.partitions)))
         return [index for index in self.subscription.chosen(topic.name) if index < len(topic.partitions)]
 

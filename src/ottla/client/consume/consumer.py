@@ -16,7 +16,6 @@ Invariant: a consumer that is closed has no worker left, and its brokers know th
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
 from types import TracebackType
@@ -26,10 +25,12 @@ from ottla.client.backoff import Backoff
 from ottla.client.consume.assignment import Assignment, TopicSearch
 from ottla.client.consume.context import ConsumerContext, PollWatch
 from ottla.client.consume.dead_letters import DeadLetterProducer, DeadLetters
+from ottla.client.consume.errors import not_found
 from ottla.client.consume.fetch_queue import Failure, FetchQueue, Wake
 from ottla.client.consume.iterators import AsyncBatchReader, RestartingIterator
 from ottla.client.consume.offset_spec import OffsetSpec, Start, Stops, start_spec
-from ottla.client.consume.processing import FailingRecord, OnFailure, check_failure
+from ottla.client.consume.processing import FailingRecord, OnFailure, call_with, check_failure
+from ottla.client.consume.purging import leave_partitions, purge_consumers, restart_without
 from ottla.client.consume.reader import Reader
 from ottla.client.consume.session import Session
 from ottla.client.consume.subscription import Subscription, first_start, stop_specs
@@ -43,13 +44,13 @@ from ottla.errors import (
     CorruptBatchError,
     DeserializationError,
     KafkaError,
-    NoSuchPartitionError,
     UnknownTopicOrPartitionError,
-    from_code,
 )
 from ottla.wire import ZERO_UUID, Uuid
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterable
+
     import pyarrow
 
     from ottla.client.consume.cursor import Cursor
@@ -105,7 +106,7 @@ class AsyncConsumer:
         begin = first_start(config, subscription, start, stop)
         self._home = HomeLoop()
         # Of a blocking client, other threads call what is not awaited.
-        self._check_reader = self._home.check if wake is None else _no_check
+        self._check_reader = self._home.check if wake is None else lambda: None
         self.queue = FetchQueue(wake)
         self._raw_producer = raw_producer
         self.dead_letters = self.with_producer(on_error) if isinstance(on_error, DeadLetters) else None
@@ -131,6 +132,7 @@ class AsyncConsumer:
         self._session = Session(context, self.queue)
         self._assignment = self._make_assignment(context, subscription, begin, stop, now_ms)
         self._beginning: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Lock()
         self.is_closed = False
         self._on_ended = on_ended
 
@@ -256,7 +258,7 @@ class AsyncConsumer:
         check_failure(retries, on_failure)
         async for record in self:
             try:
-                await _called(function, record)
+                await call_with(function, record)
             except Exception as error:  # noqa: BLE001  whatever the program's function raises is its failure
                 await self._retry(function, FailingRecord(record, retries, self.backoff), error, on_failure)
 
@@ -268,7 +270,7 @@ class AsyncConsumer:
             if not self.is_read(failing.partition):
                 return  # another member of the group gets it
             try:
-                await _called(function, failing.record)
+                await call_with(function, failing.record)
             except Exception as again:  # noqa: BLE001  as above
                 error = again
             else:
@@ -373,24 +375,12 @@ class AsyncConsumer:
             missing = assignment.missing(self._metadata.view)
             # A topic that no broker has been able to say anything about may exist all the same.
             is_known = isinstance(missing, TopicPartition) or missing in self._metadata.view.topics
-            return (
-                self._not_found(missing) if missing and is_known and not self._metadata.is_failing else error
-            )
+            if missing is None or not is_known or self._metadata.is_failing:
+                return error
+            return not_found(missing, self._metadata.view, self._config.default_api_timeout_ms / 1000)
         except UnknownTopicOrPartitionError as error:
             return error
         return None
-
-    def _not_found(self, missing: TopicPartition | str) -> KafkaError:
-        if isinstance(missing, str) and (topic := self._metadata.view.topics.get(missing)) is not None:
-            error = from_code(topic.error_code, topic=missing)
-            if error is not None and not isinstance(error, UnknownTopicOrPartitionError):
-                return error
-        if isinstance(missing, TopicPartition):
-            count = len(self._metadata.view.topics[missing.topic].partitions)
-            return NoSuchPartitionError(topic=missing.topic, partition=missing.partition, partitions=count)
-        seconds = self._config.default_api_timeout_ms / 1000
-        detail = f"It did not exist for {seconds:g} s (default_api_timeout_ms): create it, or check the name."
-        return UnknownTopicOrPartitionError(topic=missing, detail=detail)
 
     async def position(
         self,
@@ -398,8 +388,7 @@ class AsyncConsumer:
         timeout: float | None = None,
     ) -> int:
         """The offset of the next record of a partition; waits until it is known, with default_api_timeout_ms."""
-        check_timeout(timeout)
-        seconds = self._config.default_api_timeout_ms / 1000 if timeout is None else timeout
+        seconds = self._seconds(timeout)
         self._check_open()
         check_partition(partition)
         self.begin()
@@ -411,6 +400,10 @@ class AsyncConsumer:
             raise ApiTimeoutError(
                 f"waited {seconds:g} s for the position of {partition} in vain: {reason}"
             ) from why
+
+    def _seconds(self, timeout: float | None) -> float:
+        check_timeout(timeout)
+        return self._config.default_api_timeout_ms / 1000 if timeout is None else timeout
 
     async def _position(self, partition: TopicPartition) -> int:
         while partition not in self._session.cursors or (position := self.known_position(partition)) is None:
@@ -439,11 +432,52 @@ class AsyncConsumer:
             self._metadata.untrack_all()
         self._beginning.cancel()
         try:
-            await self._session.close()
+            async with self._stopping:
+                await self._session.close()
         finally:
             self.queue.discard()
             self.queue.notify()
         await asyncio.gather(self._beginning, return_exceptions=True)
+
+    # Purging
+
+    async def purge_topics(self, *topics: str, timeout: float | None = None) -> None:
+        """Reads these topics no more, and forgets everything of them; nothing fetched before is seen after.
+
+        Named topics, and their single partitions, are not subscribed to any more. A pattern leaves the topic out as
+        it is: if it is deleted and created again, it matches. A consumer with nothing left to read is at its end.
+        """
+        self._home.check()
+        await self.purge_waiting(topics, timeout, waits=self.may_wait_for_purge())
+
+    async def purge_waiting(self, topics: Sequence[str], timeout: float | None, *, waits: bool) -> None:
+        """On the loop; whether to wait for it, the calling thread knows."""
+        self._check_open()
+        await purge_consumers([self], topics, [self] if waits else [], self._clock, self._seconds(timeout))
+
+    def purge(self, topics: Iterable[str]) -> asyncio.Task[None] | None:
+        """See Purgeable; on the loop."""
+        named = self._assignment.subscription.named
+        purged = self._assignment.purge(topics, self._metadata.view)
+        if not purged or self._beginning is None or self.is_closed:
+            return None
+        self._metadata.look_again()  # a consumer that waits for a topic to exist need not any more
+        tracked = [name for name in named if name in purged]
+        return self._tasks.spawn(self._start_purge(purged, tracked), "purge topics")
+
+    def may_wait_for_purge(self) -> bool:
+        """See Purgeable; in the thread that calls."""
+        return True
+
+    def _start_purge(self, purged: Iterable[str], tracked: Iterable[str]) -> Coroutine[Any, Any, None]:
+        for name in tracked:
+            self._metadata.untrack(name)
+        return self._leave(leave_partitions(self._session, self.reader, purged))
+
+    async def _leave(self, left: list[TopicPartition]) -> None:
+        async with self._stopping:
+            await restart_without(self._session, self.reader, left, lambda: self.is_closed)
+            self._assignment.settle_again()
 
     # In the thread that reads
 
@@ -557,16 +591,6 @@ class AsyncConsumer:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()
-
-
-async def _called(function: Callable[[Any], object], record: Any) -> None:
-    result = function(record)
-    if inspect.isawaitable(result):
-        await result
-
-
-def _no_check() -> None:
-    pass
 
 
 def _set(waiter: asyncio.Future[bool], is_ready: bool) -> None:

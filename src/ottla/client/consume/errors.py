@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from ottla.client.metadata import ClusterView
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import (
     BrokerError,
@@ -11,8 +12,11 @@ from ottla.errors import (
     CorruptMessageError,
     DataLossError,
     KafkaError,
+    NoSuchPartitionError,
     OffsetOutOfRangeError,
     UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+    from_code,
 )
 
 
@@ -35,6 +39,19 @@ def remedy_for(error: KafkaError) -> Remedy:
     if error.invalid_metadata or isinstance(error, UnknownTopicIdError):
         return Remedy.REFRESH
     return Remedy.RETRY if error.retriable else Remedy.RAISE
+
+
+def not_found(missing: TopicPartition | str, view: ClusterView, seconds: float) -> KafkaError:
+    """A topic or partition that was subscribed to and has not come for so long, though brokers respond."""
+    if isinstance(missing, TopicPartition):
+        count = len(view.topics[missing.topic].partitions)
+        return NoSuchPartitionError(topic=missing.topic, partition=missing.partition, partitions=count)
+    if (topic := view.topics.get(missing)) is not None:
+        error = from_code(topic.error_code, topic=missing)
+        if error is not None and not isinstance(error, UnknownTopicOrPartitionError):
+            return error
+    detail = f"It did not exist for {seconds:g} s (default_api_timeout_ms): create it, or check the name."
+    return UnknownTopicOrPartitionError(topic=missing, detail=detail)
 
 
 def out_of_range(tp: TopicPartition, reason: str, first: int, last: int) -> OffsetOutOfRangeError:

@@ -10,7 +10,7 @@ read a consumer holds no more than 2 x fetch_max_bytes per broker (plus what a s
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import TypeAlias
 
 from ottla.client.consume.partition_records import PartitionRecords
@@ -44,6 +44,10 @@ class Failure:
         """Called on the loop."""
         self.outlives_session = outlives_session
         """Whether it is raised also if what is read changes before that."""
+
+    def is_about(self, topics: Container[str]) -> bool:
+        """Whether it says something of one of these topics only."""
+        return (self.tp.topic if self.tp is not None else getattr(self._error, "topic", None)) in topics
 
     def take_error(self) -> Exception:
         """Once: the frames of its traceback hold this, and should not lead back to it."""
@@ -112,10 +116,17 @@ class FetchQueue:
             self.notify()
 
     def discard(self) -> list[Item]:
-        """Takes out everything; the callbacks of what is discarded are not called."""
+        """Takes out everything, in order; the callbacks of what is discarded are not called.
+
+        From the back: a reader that takes something meanwhile takes what is before all of it.
+        """
         items: list[Item] = []
         while self.items:
-            items.append(self.items.popleft())
+            try:
+                items.append(self.items.pop())
+            except IndexError:
+                break
+        items.reverse()
         return items
 
     # By the reader

@@ -10,7 +10,9 @@ the record is skipped, or it is kept in another topic. What was skipped or kept 
 
 from __future__ import annotations
 
+import inspect
 import logging
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 from ottla.client.backoff import Backoff
@@ -63,3 +65,10 @@ class FailingRecord:
             self._failures + 1,
             error,
         )
+
+
+async def call_with(function: Callable[[Any], object], record: Any) -> None:
+    """Calls the program's function, plain or asynchronous."""
+    result = function(record)
+    if inspect.isawaitable(result):
+        await result

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import count, islice
+from itertools import chain, count, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.client.consume.deserialized import Deserialized, Intercepted
@@ -233,7 +233,8 @@ class Reader:
         return (
             self._queue.is_complete
             and self._current is None
-            and not (self.resumed or self._paused_items)
+            and not self.resumed
+            and not any(map(self._is_seen, chain.from_iterable(list(self._paused_items.values()))))
             and not self._queue.items
         )
 
@@ -326,7 +327,8 @@ class Reader:
             self.iterator = None
         for tp in taken:
             done_with, reached = self._done_with(tp, before[tp]), self._reached(tp, before[tp])
-            if done_with is not None and reached is not None:
+            # One that is being purged is revoked twice: how far the program was is known from the first time.
+            if done_with is not None and reached is not None and tp not in self._revoked:
                 self._revoked[tp] = _Revoked(done_with, reached)
             self._paused.pop(tp, None)
         return taken
@@ -340,6 +342,7 @@ class Reader:
         for tp in partitions:
             self._revoked.pop(tp, None)
             self._positions.pop(tp, None)
+            self._paused_items.pop(tp, None)
             self._held.pop(tp, None)
 
     def _is_stale(self, part: PartitionRecords) -> bool:
@@ -401,11 +404,11 @@ class Reader:
         """What was resumed, else what was fetched and not overtaken by a seek."""
         while self.resumed:
             resumed = self.resumed.popleft()
-            if resumed.tp is None or resumed.generation >= self._generations.get(resumed.tp, 0):
+            if self._is_seen(resumed):
                 return resumed
         queue = self._queue
         while queue.items and (item := queue.take_nowait()) is not None:
-            if item.tp is not None and item.generation < self._generations.get(item.tp, 0):
+            if not self._is_seen(item):
                 continue
             if isinstance(item, PartitionRecords) and (notify := self._hooks.on_fetch_taken) is not None:
                 try:
@@ -416,6 +419,10 @@ class Reader:
                     raise
             return item
         return None
+
+    def _is_seen(self, item: Item) -> bool:
+        """Whether no seek, and no revocation, has come since it was fetched."""
+        return item.tp is None or item.generation >= self._generations.get(item.tp, 0)
 
     def _keep_if_paused(self, item: Item) -> bool:
         """Keeps parts that are paused, and what follows them: an error is raised where it happened."""

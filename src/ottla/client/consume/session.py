@@ -6,7 +6,7 @@ A session is started and stopped. Stopping has an order, and each step needs the
     2. refuse new ones
     3. wait until every worker has ended
     4. reset the fetch sessions: brokers may or may not have seen the last requests
-    5. discard what is buffered: cursors go back to before it
+    5. discard what is buffered: cursors go back to before it; what could not be fetched again stays
     6. what was still being looked up stays pending, for the next session
 
 Which partitions there are is assignment.py's; what the user sees is reader.py's.
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Container, Coroutine
 from typing import Any
 
 from ottla.client.backoff import Backoff
@@ -33,7 +33,7 @@ from ottla.client.consume.cursor import (
     State,
 )
 from ottla.client.consume.errors import Remedy, no_whole_batch, out_of_range, remedy_for, truncated
-from ottla.client.consume.fetch_queue import Failure, FetchQueue, PositionReset
+from ottla.client.consume.fetch_queue import Failure, FetchQueue, Item, PositionReset
 from ottla.client.consume.offset_lookup import Goal, Lookup, OffsetLookups
 from ottla.client.consume.offset_spec import EARLIEST, LATEST, OffsetSpec, reset_spec
 from ottla.client.consume.partition_records import PartitionRecords
@@ -113,17 +113,44 @@ class Session:
             source.end()
 
     def _discard(self) -> None:
-        # From the back: the earliest part of a partition says where its cursor was.
+        """Cursors go back to before what is discarded.
+
+        What could not be fetched again stays for the reader: errors that are raised once, and what was fetched of a
+        partition before its position was lost.
+        """
         discarded = self._queue.discard()
-        self._queue.put(*(item for item in discarded if isinstance(item, Failure) and item.outlives_session))
+        stays: dict[TopicPartition | None, None] = {}
+        kept: list[Item] = []
+        # From the back: the earliest part of a partition says where its cursor was.
         for item in reversed(discarded):
-            if isinstance(item, Failure):
-                if item.on_taken is not None and not item.outlives_session:
-                    item.on_taken()
+            if self._cannot_come_again(item, stays):
+                stays[item.tp] = None
+                kept.append(item)
             elif isinstance(item, PartitionRecords):
                 cursor = self.cursors.get(item.tp)
                 if cursor is not None and cursor.generation == item.generation:
                     cursor.rewind(item.offset, item.epoch_before)
+        self._queue.put(*reversed(kept))
+        for item in discarded:
+            if isinstance(item, Failure) and item not in kept and item.on_taken is not None:
+                item.on_taken()
+
+    def _cannot_come_again(self, item: Item, stays: Container[TopicPartition | None]) -> bool:
+        if isinstance(item, Failure):
+            return item.outlives_session or item.on_taken is None
+        if isinstance(item, PositionReset):
+            return True
+        cursor = self.cursors.get(item.tp)
+        return cursor is not None and (item.tp in stays or cursor.state in (State.UNSET, State.LOADING))
+
+    def discard_errors(self, topics: Container[str]) -> None:
+        """The reader is not to raise what is about these topics."""
+        items = self._queue.discard()
+        dropped = [item for item in items if isinstance(item, Failure) and item.is_about(topics)]
+        self._queue.put(*(item for item in items if item not in dropped))
+        for item in dropped:
+            if item.on_taken is not None:
+                item.on_taken()
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """A worker of this session."""

@@ -1,5 +1,8 @@
 """What a consumer reads: topics by name, topics by pattern, or single partitions, and where these begin and end.
 
+A topic that the program purges is read no more. One that was named is not subscribed to any more. A pattern stays,
+and leaves the topic out as it is: one that is created again under the name has another id, and matches.
+
 Not here: which of it exists (assignment.py).
 """
 
@@ -8,13 +11,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from ottla.client.consume.offset_spec import OffsetSpec, Start, Stops, stop_spec
 from ottla.client.metadata import check_name
 from ottla.client.topic_partition import TopicPartition
 from ottla.config import ClientConfig
 from ottla.errors import ConfigurationError
+from ottla.wire import ZERO_UUID, Uuid
+
+_MOST_PURGED: Final = 10_000
+"""Ids of purged topics to remember: a program that purges topics without end deletes them, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +67,8 @@ class Subscription:
     patterns: tuple[re.Pattern[str], ...] = ()
     partitions: Mapping[TopicPartition, Start | None] = field(default_factory=dict)
     server_pattern: ServerPattern | None = None
+    purged: Mapping[str, Uuid] = field(default_factory=dict)
+    """Topics that were purged, with the ids they had then; ZERO_UUID stands for any."""
 
     @classmethod
     def of(cls, *what: Subscribed) -> Subscription:
@@ -95,11 +104,39 @@ class Subscription:
         """The topics that have to exist."""
         return tuple(dict.fromkeys((*self.topics, *(partition.topic for partition in self.partitions))))
 
-    def matches(self, topic: str, internal: bool) -> bool:
+    @property
+    def is_empty(self) -> bool:
+        """Whether everything was purged, so that nothing will ever come."""
+        return not (self.topics or self.patterns or self.partitions or self.server_pattern)
+
+    def matches(self, topic: str, internal: bool, topic_id: Uuid = ZERO_UUID) -> bool:
         """Whether a whole topic belongs to it. Patterns match whole names, as Java's do, and no internal topics."""
         if topic in self.topics:
             return True
-        return not internal and any(pattern.fullmatch(topic) for pattern in self.patterns)
+        return not internal and not self.is_purged(topic, topic_id) and self.has_pattern_for(topic)
+
+    def has_pattern_for(self, topic: str) -> bool:
+        return any(pattern.fullmatch(topic) for pattern in self.patterns)
+
+    def is_purged(self, topic: str, topic_id: Uuid) -> bool:
+        """Whether it is the topic that was purged, as far as that is known."""
+        if self.server_pattern is not None:
+            return False  # what that matches is not ours to leave out
+        purged = self.purged.get(topic)
+        return purged is not None and (purged == topic_id or ZERO_UUID in (purged, topic_id))
+
+    def without(self, topics: Mapping[str, Uuid]) -> Subscription:
+        """Without these, which have the ids; ZERO_UUID: whichever they have."""
+        purged = {**self.purged, **topics}
+        for oldest in list(purged)[:-_MOST_PURGED]:
+            del purged[oldest]
+        return Subscription(
+            tuple(name for name in self.topics if name not in topics),
+            self.patterns,
+            {each: start for each, start in self.partitions.items() if each.topic not in topics},
+            self.server_pattern,
+            purged,
+        )
 
     def chosen(self, topic: str) -> dict[int, Start | None]:
         """The single partitions of a topic, with their own starts."""

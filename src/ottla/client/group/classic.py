@@ -270,6 +270,10 @@ class ClassicLoop(MemberLoop):
         if reaction is Reaction.REJOIN:
             if not ASSIGNORS[self._chosen].cooperative:
                 await self._give_up()
+            elif self._partitions.purged:
+                # As in Java: what is not subscribed to any more goes before the member joins again without it.
+                self._membership.move(MembershipState.REVOKING, reason)
+                await self._partitions.take(list(self._partitions.purged), lost=False)
             return
         await self._failed(reaction, reason, error)
 

@@ -11,13 +11,14 @@ take over partitions (partitions.py), and hold rebalances back where the program
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.consume.consumer import AsyncConsumer
 from ottla.client.consume.fetch_queue import Failure
 from ottla.client.consume.offset_spec import Start, Stops, reset_spec, start_spec
+from ottla.client.consume.purging import leave_partitions
 from ottla.client.deadline import check_timeout
 from ottla.client.group.assignment import GroupAssignment
 from ottla.client.group.callbacks import (
@@ -100,7 +101,7 @@ class AsyncGroupConsumer(AsyncConsumer):
         )
         self._topics = SubscribedTopics(
             context.metadata,
-            subscription,
+            lambda: self._assignment.subscription,
             excludes_internal=config.exclude_internal_topics,
             changed=lambda why: self._member.interrupt(Reaction.REJOIN, why),
         )
@@ -127,6 +128,7 @@ class AsyncGroupConsumer(AsyncConsumer):
         self._ending: asyncio.Future[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         """What a callback has begun."""
+        self._has_left = False
 
     def _has_coordinator(self, config: ClientConfig) -> bool:
         return config.group_protocol == "consumer"
@@ -140,7 +142,12 @@ class AsyncGroupConsumer(AsyncConsumer):
         now_ms: int,
     ) -> Assignment:
         return GroupAssignment(
-            context, self._session, subscription, start_spec(start, now_ms), self._no_offset, now_ms
+            context,
+            self._session,
+            subscription,
+            start_spec(start, now_ms),
+            self._no_offset,
+            now_ms,
         )
 
     def _no_offset(self, tp: TopicPartition) -> KafkaError:
@@ -178,7 +185,7 @@ class AsyncGroupConsumer(AsyncConsumer):
                 self._metadata.remove_listener(self._topics)
                 if self._auto_commit is not None:
                     self._auto_commit.cancel()
-                await self._member.leave()
+                await self._leave_group()
         finally:
             try:
                 await super().end()
@@ -202,6 +209,38 @@ class AsyncGroupConsumer(AsyncConsumer):
     async def _close_when_returned(self) -> None:
         await self._callbacks.returned()
         await super().close()
+
+    async def _leave_group(self) -> None:
+        if not self._has_left:
+            self._has_left = True
+            await self._member.leave()
+
+    # Purging
+
+    def may_wait_for_purge(self) -> bool:
+        """Not where the group waits for the program: in a callback, or with block_rebalance_on_poll at work."""
+        return not self.is_called_back() and not self.polling.is_held
+
+    def _start_purge(self, purged: Iterable[str], tracked: Iterable[str]) -> Coroutine[Any, Any, None]:
+        names = list(purged)
+        leave_partitions(self._session, self.reader, names)
+        left = [tp for tp in self._owned if tp.topic in names]
+        self._partitions.purged.update(dict.fromkeys(left))
+        self._topics.purged(names)
+        return self._leave_topics(names, left, list(tracked))
+
+    async def _leave_topics(self, names: list[str], left: list[TopicPartition], tracked: list[str]) -> None:
+        """As on a rebalance: what is done is committed, the program is told, and the group hears of it."""
+        try:
+            if self._assignment.subscription.is_empty:
+                await self._leave_group()
+                self._assignment.settle_again()
+            else:
+                self._member.interrupt(Reaction.REJOIN, f"topics were purged: {', '.join(names)}")
+                await self._partitions.until_purged(left)
+        finally:
+            for name in tracked:
+                self._metadata.untrack(name)
 
     # Reading
 

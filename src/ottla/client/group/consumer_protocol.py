@@ -143,6 +143,8 @@ class ConsumerGroupLoop(MemberLoop):
             reaction, reason, error = self._take_interruption()
             if reaction in (Reaction.GO_ON, Reaction.RETRY, Reaction.REJOIN):
                 self._is_full = self._is_full or reaction is not Reaction.GO_ON
+                if self._partitions.purged:
+                    self._reconcile_soon()
                 reaction, reason, error = await self._beat()
             if reaction is Reaction.GO_ON:
                 # From one to the next, as in classic groups, and not from a response.
@@ -264,7 +266,8 @@ class ConsumerGroupLoop(MemberLoop):
     # From one assignment to the next
 
     def _reconcile_soon(self) -> None:
-        if self._reconciling is None and not (self._report.is_settled and not self._unresolved):
+        is_due = not self._report.is_settled or self._unresolved or self._partitions.purged
+        if self._reconciling is None and is_due:
             self._reconciling = self._tasks.spawn(self._reconcile(), "reconcile a group's partitions")
             self._reconciling.add_done_callback(self._reconciled)
 
@@ -277,10 +280,12 @@ class ConsumerGroupLoop(MemberLoop):
         while True:
             target = dict(report.target)
             removed = [each for each in report.accepted if each not in target]
-            if removed:
+            # What the program has purged goes before the coordinator takes it away.
+            purged = list(self._partitions.purged)
+            if removed or purged:
                 report.is_revoking = True
                 membership.move(MembershipState.REVOKING)
-                await self._partitions.take(self._resolve(removed)[0], lost=False)
+                await self._partitions.take(dict.fromkeys([*self._resolve(removed)[0], *purged]), lost=False)
                 report.is_revoking = False
             has_changed = target != report.accepted
             report.accepted = target
@@ -292,7 +297,7 @@ class ConsumerGroupLoop(MemberLoop):
                 self._metadata.refresh_now("a group has assigned partitions of a topic that is not known")
             if has_changed:
                 self._interrupted.set()
-            if report.target == target:
+            if report.target == target and not self._partitions.purged:
                 return
 
     def _resolve(self, owned: Iterable[OwnedId]) -> tuple[list[TopicPartition], list[OwnedId]]:

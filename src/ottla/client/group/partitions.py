@@ -98,13 +98,18 @@ class OwnedPartitions:
         """What the program has committed itself: auto-commit does not go back behind it."""
         self._placing: asyncio.Task[None] | None = None
         self.guard: PartitionGuard | None = None
+        self.purged: dict[TopicPartition, None] = {}
+        """Partitions of topics that the program has purged: they are given up next."""
+        self._waiters: dict[asyncio.Future[None], None] = {}
 
     # Given
 
     def give(self, partitions: Iterable[TopicPartition], *, as_member: bool = False) -> None:
         """They are owned from now on. Where they begin is found out beside the heartbeats."""
         for tp in partitions:
-            self.owned[tp] = None
+            # Given before the group has heard that the program has purged the topic.
+            if not self._topics.is_purged(tp.topic):
+                self.owned[tp] = None
         waiting = [tp for tp in self.owned if tp not in self._announced]
         if waiting and self._placing is None:
             self._placing = self._tasks.spawn(self._place(waiting, as_member), "place a group's partitions")
@@ -128,7 +133,8 @@ class OwnedPartitions:
             notify(self._membership.group_id, sorted(partitions))
         await self._callbacks.assigned(partitions)
         for tp in partitions:
-            self._session.release(tp)
+            if tp not in self.purged:
+                self._session.release(tp)
         self._placing = None
         self.give(())
 
@@ -191,6 +197,7 @@ class OwnedPartitions:
                 self._commits.committed.pop(tp, None)
                 self.marked.pop(tp, None)
                 self._said.pop(tp, None)
+                self.purged.pop(tp, None)
                 self._assignment.take(tp)
             if not self.owned:
                 await self._session.stop()
@@ -198,7 +205,23 @@ class OwnedPartitions:
             self._polling.rebalanced()
             if (notify := self._hooks.on_partitions_revoked) is not None:
                 notify(self._membership.group_id, sorted(taken), lost)
+            self._notify_waiters()
         self.give(())
+
+    async def until_purged(self, partitions: Iterable[TopicPartition]) -> None:
+        """Until none of them is owned any more."""
+        while any(tp in self.purged for tp in partitions):
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters[waiter] = None
+            try:
+                await waiter
+            finally:
+                self._waiters.pop(waiter, None)
+
+    def _notify_waiters(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     # Commits of what the program is done with
 

@@ -61,6 +61,11 @@ class Polling:
         self.allow()
         return self._is_wanted
 
+    @property
+    def is_held(self) -> bool:
+        """Whether a rebalance has to wait for the program."""
+        return self._is_held
+
     def hands_out(self) -> None:
         if self._blocks:
             self._is_held = True

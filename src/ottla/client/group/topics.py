@@ -12,6 +12,7 @@ from ottla.assignors import TopicLayout
 from ottla.client.consume.subscription import Subscription
 from ottla.client.metadata import ClusterView, Metadata
 from ottla.client.topic_partition import TopicPartition
+from ottla.wire import ZERO_UUID
 
 
 class SubscribedTopics:
@@ -20,12 +21,12 @@ class SubscribedTopics:
     def __init__(
         self,
         metadata: Metadata,
-        subscription: Subscription,
+        subscription: Callable[[], Subscription],
         *,
         excludes_internal: bool,
         changed: Callable[[str], None],
     ) -> None:
-        """`changed(why)`: the group has to hear of it."""
+        """`subscription()` is what it is now; `changed(why)`: the group has to hear of it."""
         self._metadata = metadata
         self._subscription = subscription
         self._excludes_internal = excludes_internal
@@ -42,13 +43,13 @@ class SubscribedTopics:
     @property
     def server_pattern(self) -> str | None:
         """What the coordinator resolves itself."""
-        pattern = self._subscription.server_pattern
+        pattern = self._subscription().server_pattern
         return None if pattern is None else pattern.pattern
 
     async def names(self) -> tuple[str, ...]:
         """The topics of the subscription, for a request that tells the group."""
         view = await self._metadata.wait(lambda view: view if view.brokers else None)
-        if self._subscription.needs_all_topics:
+        if self._subscription().needs_all_topics:
             view = await self._metadata.fresh(None)
         if self._first_widths is None:
             self._first_widths = {name: len(topic.partitions) for name, topic in view.topics.items()}
@@ -56,16 +57,28 @@ class SubscribedTopics:
         return self._told
 
     def _names(self, view: ClusterView) -> tuple[str, ...]:
-        named = dict.fromkeys(self._subscription.topics)
+        subscription = self._subscription()
+        named = dict.fromkeys(subscription.topics)
         for topic in view.topics.values():
             internal = topic.internal and self._excludes_internal
-            if not topic.error_code and self._subscription.matches(topic.name, internal):
+            if not topic.error_code and subscription.matches(topic.name, internal, topic.topic_id):
                 named[topic.name] = None
         return tuple(sorted(named))
 
     def is_new(self, tp: TopicPartition) -> bool:
         """Whether it did not exist when the member came into the group: then it is read from its beginning."""
         return self._first_widths is not None and tp.partition >= self._first_widths.get(tp.topic, 0)
+
+    def is_purged(self, name: str) -> bool:
+        """Whether the program wants nothing of it: the group may not have heard of that yet."""
+        topic = self._metadata.view.topics.get(name)
+        return self._subscription().is_purged(name, ZERO_UUID if topic is None else topic.topic_id)
+
+    def purged(self, names: Iterable[str]) -> None:
+        """If they come back, they are new."""
+        for name in names:
+            if self._first_widths is not None:
+                self._first_widths.pop(name, None)
 
     # Those of the group
 
@@ -91,7 +104,7 @@ class SubscribedTopics:
     def on_metadata(self, view: ClusterView) -> Iterable[str]:
         if (
             self._told is not None
-            and self._subscription.patterns
+            and self._subscription().patterns
             and (now := self._names(view)) != self._told
         ):
             new, gone = sorted(set(now) - set(self._told)), sorted(set(self._told) - set(now))

@@ -68,7 +68,7 @@ class Metadata:
         self._cache_lock = asyncio.Lock()
         self._waiters = Waiters(runtime.clock)
         self._listeners: list[MetadataListener] = []
-        self._inside: list[tuple[Callable[[], None], asyncio.Future[None]]] = []
+        self._outdated: dict[str, None] = {}
         self._changed = asyncio.Event()
         self._is_pending = False
         self._tracked_since_sent = False
@@ -90,10 +90,6 @@ class Metadata:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         self._waiters.fail(ClientClosedError)
-        inside, self._inside = self._inside, []
-        for _, done in inside:
-            if not done.done():
-                done.set_exception(ClientClosedError())
 
     # What is requested
 
@@ -125,6 +121,15 @@ class Metadata:
     def untrack_all(self) -> None:
         if self._tracked.untrack_all():
             self.view = restricted(self.view, self._tracked.__contains__)
+
+    def purge(self, topic: str) -> None:
+        """Forgets what is known of a topic, unless it is tracked by name; a response on its way is not believed."""
+        if topic in self._tracked.names:
+            return
+        self._cache.forget(topic)
+        self.view = restricted(self.view, lambda name: name != topic)
+        if self._is_pending:
+            self._outdated[topic] = None
 
     # When it is requested
 
@@ -183,18 +188,9 @@ class Metadata:
         seconds = self._api_timeout(timeout)
         return await self._waiters.wait(what, until, seconds, lambda: self._timeout_error(what, seconds))
 
-    async def run_inside(self, function: Callable[[], None]) -> None:
-        """Calls `function` between two updates: while no request is pending, whose response would be older.
-
-        For purging topics: a response on its way would bring them back.
-        """
-        self._check_open()
-        if not self._is_pending:
-            function()
-            return
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._inside.append((function, done))
-        await done
+    def look_again(self) -> None:
+        """Calls that wait look at the present view once more: what they wait for may have come in another way."""
+        self._waiters.notify(self.view)
 
     def hint(
         self,
@@ -287,7 +283,7 @@ class Metadata:
                 *self._waiters.reasons(),
             ]
             self._policy.succeeded(self._clock.monotonic(), reasons)
-            self._pause()
+            self._responded()
         if (on_metadata := self._hooks.on_metadata) is not None:
             on_metadata(self.view, self._clock.monotonic() - began, error)
 
@@ -295,7 +291,7 @@ class Metadata:
         try:
             return await send_queries(broker, self._queries)
         except BaseException:
-            self._pause()
+            self._responded()
             raise
 
     def _queries(self) -> Sequence[TopicsQuery]:
@@ -305,21 +301,10 @@ class Metadata:
         self._policy.sent()
         return self._tracked.queries(self.view)
 
-    def _pause(self) -> None:
-        """No request is pending any more: time for what has to happen between two updates."""
+    def _responded(self) -> None:
+        """No request is pending any more."""
         self._is_pending = False
-        if self._closed:
-            return
-        inside, self._inside = self._inside, []
-        for function, done in inside:
-            if done.done():
-                continue
-            try:
-                function()
-            except Exception as error:  # noqa: BLE001 -- whatever it is, it goes to the call that awaits it
-                done.set_exception(error)
-            else:
-                done.set_result(None)
+        self._outdated.clear()
 
     # Updates
 
@@ -331,10 +316,14 @@ class Metadata:
             view = merged(view, response.message, response.version, response.query.topics)
         for response in responses:
             self._cache.put(view, response.query.topics, now)
+        for name in self._outdated:
+            self._cache.forget(name)
         self._take(restricted(view, lambda name: self._shows(view.topics[name])))
         return view
 
     def _shows(self, topic: TopicView) -> bool:
+        if topic.name in self._outdated:
+            return False
         if not self._tracked.all or topic.error_code != GONE or topic.name in self._tracked.names:
             return topic.name in self._tracked
         # It is not tracked by name: it is shown as gone once.

@@ -41,7 +41,7 @@ from ottla.client.produce.wakeups import Wakeups
 from ottla.errors import BufferFullError, NoSuchPartitionError
 from ottla.hooks import ProducerRecord
 from ottla.runtime import Clock
-from ottla.wire.records import Accumulator, BufferFull, Delivery, Rows, encode_columns
+from ottla.wire.records import Accumulator, BufferFull, Delivery, EncodedBatch, Rows, encode_columns
 
 if TYPE_CHECKING:
     from ottla.client.produce.producer import Producer
@@ -269,19 +269,35 @@ class ColumnsProducer:
             await self._send_rows(table, receipt, partition, timestamp)
         for part in slices:
             topic = await self._producer.known_topic(table.topic)
-            await self._send_slice(topic, table.rows, part, receipt, partition, timestamp)
+            encode = self._encoder(topic, table.rows, part, partition, timestamp)
+            batches = None
+            while batches is None:
+                try:
+                    batches = encode()
+                except BufferFull as full:
+                    await self._room(full)
+                    if topic.is_forgotten:
+                        # Purged while there was no room: the rest of the table begins anew.
+                        topic = await self._producer.known_topic(table.topic)
+                        encode = self._encoder(topic, table.rows, part, partition, timestamp)
+            opened_at = self._clock.monotonic()
+            for encoded in batches:
+                batch = ProducerBatch(encoded, opened_at)
+                receipt.watch(batch)
+                recbuf = topic.recbufs[encoded.partition]
+                recbuf.append(batch)
+                self._wakeups.consider(recbuf)
 
-    async def _send_slice(
+    def _encoder(
         self,
         topic: TopicProducer,
         rows: Rows,
         part: Slice,
-        receipt: BatchDelivery,
         partition: int | None,
         timestamp: int | None,
-    ) -> None:
+    ) -> Callable[[], list[EncodedBatch]]:
         first, count, size = part
-        encode = partial(
+        return partial(
             encode_columns,
             rows,
             partitions=topic.load.partitions,
@@ -295,19 +311,6 @@ class ColumnsProducer:
             first=first,
             count=count,
         )
-        batches = None
-        while batches is None:
-            try:
-                batches = encode()
-            except BufferFull as full:
-                await self._room(full)
-        opened_at = self._clock.monotonic()
-        for encoded in batches:
-            batch = ProducerBatch(encoded, opened_at)
-            receipt.watch(batch)
-            recbuf = topic.recbufs[encoded.partition]
-            recbuf.append(batch)
-            self._wakeups.consider(recbuf)
 
     def _unkeyed(self, topic: TopicProducer, rows: Rows, size: int) -> int | None:
         """The partition of rows without one: one choice, made like that of a record that opens a batch."""

@@ -1,4 +1,4 @@
-"""Records that the client gives up by itself: overdue, of a topic that fails, aborted, or left when it is closed.
+"""Records that the client gives up by itself: overdue, aborted, left at the end, of a topic that fails or is purged.
 
 All on the loop. Whether a batch may be given up, and what that means for those behind it, is the RecBuf's
 (`may_fail`, `give_up`); here is when that is looked at, and which error the receipts get: what happened, and whether
@@ -77,6 +77,7 @@ class Failures:
                 # A callback of the one before may have given it up.
                 if not batch.is_done:
                     self._give_up(recbuf, [batch], self._expiry(recbuf, batch))
+        self._topics.drop_purged()
         # Records may come for a topic that is tracked and unknown: no dirty buffer would begin the next sweep.
         unknown = any(
             topic.tracked_at is not None and topic.appender is None for topic in self._topics.by_name.values()
@@ -112,12 +113,7 @@ class Failures:
         if topic.appender is None:
             if topic.failure is not None:
                 return
-            # The next record for it begins anew, and has it tracked again. In this order: see `open` of topics.py.
-            topic.failure = error
-            self._topics.remove(topic)
-            if topic.tracked_at is not None:
-                self._metadata.untrack(topic.name)
-            self._fail_unknown(topic, error)
+            self._drop_unknown(topic, error)
         is_gone = isinstance(error, UNKNOWN_TOPIC)
         for recbuf in topic.recbufs:
             recbuf.take_all()
@@ -128,6 +124,16 @@ class Failures:
                 if recbuf.may_fail(batch) or (is_gone and not batch.is_in_flight)
             ]
             self._give_up(recbuf, batches, error)
+
+    def _drop_unknown(self, topic: TopicProducer, error: BaseException) -> None:
+        # The next record for it begins anew, and has it tracked again. In this order: see `open` of topics.py.
+        topic.failure = error
+        self._topics.remove(topic)
+        if topic.tracked_at is not None:
+            self._metadata.untrack(topic.name)
+        self._fail_unknown(topic, error)
+        # A table that is to be produced waits for the topic.
+        self._metadata.look_again()
 
     def _fail_unknown(self, topic: TopicProducer, error: BaseException) -> None:
         records = topic.unknown.records
@@ -153,12 +159,40 @@ class Failures:
             if topic.appender is None:
                 aborted += topic.unknown.records
                 self.fail_topic(topic, error)
-            for recbuf in topic.recbufs:
-                recbuf.take_all()
-                batches = [batch for batch in recbuf.batches if recbuf.may_fail(batch)]
-                aborted += sum(batch.encoded.count for batch in batches)
-                self._give_up(recbuf, batches, error)
+            aborted += self._abort(topic, error)
         return aborted
+
+    def _abort(self, topic: TopicProducer, error: BaseException) -> int:
+        aborted = 0
+        for recbuf in topic.recbufs:
+            recbuf.take_all()
+            batches = [batch for batch in recbuf.batches if recbuf.may_fail(batch)]
+            aborted += sum(batch.encoded.count for batch in batches)
+            self._give_up(recbuf, batches, error)
+        return aborted
+
+    def purge(self, topic: TopicProducer) -> int:
+        """Fails every record of a topic that is not in flight, and forgets the topic; how many there were."""
+        if topic.appender is None:
+            records = topic.unknown.records
+            self._drop_unknown(
+                topic,
+                AbortedError(f"topic {topic.name} was purged before it was known: no record of it was sent"),
+            )
+            return records
+        if not self._ids.may_forget:
+            # The identity of a transaction goes on with the sequences it has, in this partition and in all others.
+            return self._abort(
+                topic,
+                AbortedError(
+                    f"topic {topic.name} was purged before the record was sent, and it is not stored"
+                ),
+            )
+        given_up = self._topics.purge(topic)
+        self._metadata.untrack(topic.name)
+        for recbuf, batch in given_up:
+            self._completions.failed(batch, purged_before(recbuf, batch, batch.last_error))
+        return sum(batch.encoded.count for _, batch in given_up)
 
     def close(self) -> None:
         """The client is closed: every record that is left fails, whatever may have become of it."""
@@ -205,6 +239,19 @@ def closed_before(recbuf: RecBuf, batch: ProducerBatch) -> AbortedError:
         may_be_stored=batch.may_be_stored,
     )
     error.__cause__ = batch.last_error
+    return error
+
+
+def purged_before(recbuf: RecBuf, batch: ProducerBatch, last_error: BaseException | None) -> AbortedError:
+    """The topic was purged; `last_error` is what the last try has ended with."""
+    known = "it may be stored" if batch.may_be_stored else "it is not stored"
+    reason = f"; the last error was: {last_error}" if last_error is not None else ""
+    error = AbortedError(
+        f"topic {recbuf.topic} was purged before a record for partition {recbuf.partition} was delivered: "
+        f"{known}{reason}",
+        may_be_stored=batch.may_be_stored,
+    )
+    error.__cause__ = last_error
     return error
 
 

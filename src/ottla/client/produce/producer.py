@@ -293,18 +293,21 @@ class Producer:
         check_name(name)
         if self._check_open is not None:
             self._check_open()
-        topic = self._topics.by_name.get(name) or self._open(name)
-        if topic.appender is None:
-            await self._metadata.wait(
-                lambda view: True if topic.appender is not None or topic.failure is not None else None,
-                self._settings.max_block,
-                what=f"the partitions of topic {name}",
-            )
-        if topic.failure is not None:
-            raise topic.failure
-        if self._is_closed:
-            raise ClientClosedError
-        return topic
+        while True:
+            topic = self._topics.by_name.get(name) or self._open(name)
+            if topic.appender is None:
+                await self._metadata.wait(
+                    partial(_is_known, topic),
+                    self._settings.max_block,
+                    what=f"the partitions of topic {name}",
+                )
+            if topic.failure is not None:
+                raise topic.failure
+            if self._is_closed:
+                raise ClientClosedError
+            # Purged in the moment in which it became known.
+            if not topic.is_forgotten:
+                return topic
 
     def kept(self, topic: str) -> AbstractContextManager[None]:
         """The topic is not forgotten as long as this lasts."""
@@ -409,6 +412,21 @@ class Producer:
         """Fails every record that no request has been sent with; how many there were."""
         return self._failures.abort_buffered()
 
+    def purge(self, topics: Iterable[str]) -> int:
+        """Forgets topics with all that is known of them; how many records are given up with that.
+
+        What is in flight ends with its response, and is not sent again. A record that comes later begins anew.
+        """
+        given_up = 0
+        for name in topics:
+            topic = self._topics.by_name.get(name)
+            if topic is not None:
+                for recbuf in topic.recbufs:
+                    if recbuf.leader is not None:
+                        self._sinks[recbuf.leader].remove(recbuf)
+                given_up += self._failures.purge(topic)
+        return given_up
+
     # Transactions: the loop
 
     def abort_transaction(self, error: BaseException) -> None:
@@ -436,6 +454,9 @@ class Producer:
             topic.flush(flush)
             for recbuf in topic.recbufs:
                 self._wakeups.consider(recbuf)
+        for recbuf in self._topics.purged():
+            for batch in recbuf.batches:
+                flush.watch(batch)
         flush.complete()
         if timeout is None:
             await flush.done
@@ -487,3 +508,7 @@ class Producer:
             self._idle_timer.cancel()
         self._metadata.remove_listener(self)
         self._accumulator.disconnect()
+
+
+def _is_known(topic: TopicProducer, _: ClusterView) -> bool | None:
+    return True if topic.appender is not None or topic.failure is not None else None

@@ -88,6 +88,8 @@ class RecBuf:
         """A thread compresses its next batch."""
         self.is_deleted = False
         """The topic was created anew without this partition: there is nowhere to send anything to."""
+        self.is_purged = False
+        """The program has purged the topic: nothing is sent, and what is in flight ends with its response."""
         self.is_urgent = False
         """What gathers does not linger: a caller waits for it, or for the memory that it takes."""
         self.template: BatchTemplate | None = None
@@ -403,6 +405,16 @@ class RecBuf:
             self.template = None
         self.topic_id = topic_id
         self.is_deleted = False
+
+    def purge(self) -> list[ProducerBatch]:
+        """Nothing is sent from now on; the batches that are given up with that. Those in flight stay."""
+        self.take_all()
+        self.is_purged = True
+        self.set_leader(None)
+        given_up = [batch for batch in self.batches if not batch.is_in_flight]
+        for batch in reversed(given_up):
+            self.give_up(batch)
+        return given_up
 
     def delete(self) -> None:
         """The topic has fewer partitions than it had."""

@@ -28,6 +28,7 @@ from ottla.client.metadata import BrokerView, Metadata
 from ottla.client.partitioners import LeaderLatency
 from ottla.client.produce.batch import ProducerBatch
 from ottla.client.produce.completions import Completions
+from ottla.client.produce.failures import purged_before
 from ottla.client.produce.producer_id import Identities
 from ottla.client.produce.recbuf import BatchTemplate, EpochEnd, RecBuf
 from ottla.client.produce.responses import BatchAction, action_after, error_in
@@ -216,7 +217,8 @@ class Sink:
         for recbuf in list(ready):
             batch = recbuf.next_batch(now, wakeups.slack)
             if batch is None:
-                del ready[recbuf]
+                # A hook may have purged its topic just now.
+                ready.pop(recbuf, None)
                 # It may be ready later: with a time it has an alarm, and an event brings it back.
                 if (when := recbuf.ready_at()) is not None and when > now:
                     wakeups.remind(recbuf, when)
@@ -484,6 +486,9 @@ class Sink:
     ) -> None:
         _logger.debug("%s-%d: %s after %s", recbuf.topic, recbuf.partition, action.name, error)
         if action is BatchAction.SPLIT:
+            if recbuf.is_purged:
+                self._fail(recbuf, batch, purged_before(recbuf, batch, error))
+                return
             batch.last_error = error
             recbuf.split(batch)
         elif action in (BatchAction.FAIL, BatchAction.FAIL_AMBIGUOUS):
@@ -516,6 +521,9 @@ class Sink:
             recbuf.mark_ambiguous(batch)
         if (stopped := self._context.ids.stopped) is not None:
             self._fail(recbuf, batch, stopped)
+            return
+        if recbuf.is_purged:
+            self._fail(recbuf, batch, purged_before(recbuf, batch, error))
             return
         if batch.attempts > self._settings.retries and recbuf.may_fail(batch):
             self._fail(recbuf, batch, error)

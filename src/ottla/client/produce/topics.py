@@ -5,14 +5,15 @@ for any thread, too. Everything else belongs to the loop. A `TopicLoad` is repla
 thread never sees half of a change.
 
 A topic that nothing is produced to for `metadata_max_idle_ms` is forgotten with its RecBufs and all that they know,
-their sequence numbers included, so that a client which produces to ever new topics does not grow. A partition that
-comes back begins with sequence 0, and under the same id and epoch a broker would take that for a batch that it has,
-or refuse it. So nothing begins where a forgotten RecBuf may have been: epochs belong to partitions (producer_id.py),
-a broker lets any partition begin a higher one with sequence 0, and one number, the epoch that new RecBufs begin with,
-remembers enough for all that were ever forgotten.
+their sequence numbers included, so that a client which produces to ever new topics does not grow; and so is one that
+the program purges, whatever there is of it. A partition that comes back begins with sequence 0, and under the same id
+and epoch a broker would take that for a batch that it has, or refuse it. So nothing begins where a forgotten RecBuf
+may have been: epochs belong to partitions (producer_id.py), a broker lets any partition begin a higher one with
+sequence 0, and one number, the epoch that new RecBufs begin with, remembers enough for all that were ever forgotten.
 
-Invariants: a partition that an appender knows has a RecBuf; and a topic is forgotten only when nothing of it waits,
-is in flight or may still be appended.
+Invariants: a partition that an appender knows has a RecBuf; a topic is forgotten only when nothing of it waits,
+is in flight or may still be appended, and purged only with every batch given up that is not in flight; and a RecBuf
+is in `by_buffer` as long as it has batches.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Final, NamedTuple
 from ottla.client.metadata import PartitionView, TopicView, check_name
 from ottla.client.metadata.refresh_policy import UNKNOWN_RESPONSES
 from ottla.client.partitioners import LeaderLatency, TopicPartitioner
+from ottla.client.produce.batch import ProducerBatch
 from ottla.client.produce.completions import Flush
 from ottla.client.produce.producer_id import Identities
 from ottla.client.produce.recbuf import RecBuf
@@ -104,7 +106,7 @@ class TopicProducer:
         self.failure: BaseException | None = None
         """Why its records have failed while it was unknown; the next one begins with another TopicProducer."""
         self.is_forgotten = False
-        """Nothing was produced to it for long, and its RecBufs were let go; another TopicProducer, as above."""
+        """It was idle for long, or purged, and its RecBufs were let go; another TopicProducer, as above."""
         self._accumulator = accumulator
         self._settings = settings
         self._latency = latency
@@ -318,3 +320,33 @@ class ProducerTopics:
         topic.is_forgotten = True
         self.remove(topic)
         return True
+
+    def purge(self, topic: TopicProducer) -> list[tuple[RecBuf, ProducerBatch]]:
+        """Lets a known topic go as it is; the batches that are given up with it, which are to fail.
+
+        RecBufs with batches in flight stay in `by_buffer` until `drop_purged`.
+        """
+        # First: a record that comes now begins anew, and only a thread that is appending right now can still get
+        # one in. That one has no second try, so this ends.
+        topic.is_forgotten = True
+        self.remove(topic)
+        given_up: list[tuple[RecBuf, ProducerBatch]] = []
+        is_retired = False
+        while not is_retired:
+            for recbuf in topic.recbufs:
+                given_up += [(recbuf, batch) for batch in recbuf.purge()]
+            is_retired = self._accumulator.forget(topic.name)
+        for recbuf in topic.recbufs:
+            self._ids.leave(recbuf.identity, recbuf.retired_id)
+        self.drop_purged()
+        return given_up
+
+    def purged(self) -> list[RecBuf]:
+        """Those of purged topics that still have batches in flight."""
+        return [recbuf for recbuf in self.by_buffer.values() if recbuf.is_purged]
+
+    def drop_purged(self) -> None:
+        """Lets RecBufs of purged topics go that have nothing in flight any more."""
+        for recbuf in self.purged():
+            if not recbuf.batches and not recbuf.in_flight:
+                del self.by_buffer[recbuf.buffer]
