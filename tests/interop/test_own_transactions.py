@@ -7,7 +7,8 @@ import sys
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -19,7 +20,11 @@ from ottla.client.topic_partition import TopicPartition
 from ottla.client.transactions.machine import TransactionStatus
 from ottla.errors import (
     AbortNeededError,
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
+    KafkaError,
     PreparedTransactionError,
+    ProducerFencedError,
     ProducerLostError,
     TransactionAbortedError,
     TransactionStateError,
@@ -35,6 +40,8 @@ from tests.interop.waiting import eventually
 
 S = TransactionStatus
 PRODUCER_FENCED = 90
+SOON_MS = 1500
+"""When a transaction is to time out; long enough for its first record, on a busy machine."""
 _APACHE = [pytest.param(name, marks=pytest.mark.kafka) for name in ("older_apache", "newest_apache")]
 # Transactions that are overdue are looked for as often as that.
 _ALERT = {
@@ -197,7 +204,7 @@ def test_a_newer_client_fences_the_older_one(broker: Broker, topic: str, transac
 def test_a_transaction_that_is_open_too_long_is_not_committed(
     broker: Broker, topic: str, transactional_id: str
 ) -> None:
-    with client(broker, transactional_id, transaction_timeout_ms=500) as kafka:
+    with client(broker, transactional_id, transaction_timeout_ms=SOON_MS) as kafka:
         transaction = kafka.begin_transaction()
         kafka.produce(topic, b"late").result(timeout=30)
         with ottla.Client(broker.bootstrap) as other:
@@ -211,6 +218,53 @@ def _stable_end(client: ottla.Client, topic: str) -> int:
     """How many offsets of the topic are behind the last stable one: with the marker of each transaction."""
     ends = client.admin.list_offsets(topic, isolation="read_committed")
     return sum(each.offset or 0 for each in ends.values())
+
+
+FENCED, OLD_EPOCH, OTHER_STATE = ProducerFencedError, InvalidProducerEpochError, InvalidTxnStateError
+# By what has happened to the producer, and what it does next: the error by transaction version, and the state.
+LATE: dict[tuple[str, str], tuple[type[KafkaError] | None, type[KafkaError] | None, TransactionStatus]] = {
+    ("replaced", "commit"): (FENCED, FENCED, S.FATAL_ERROR),
+    ("replaced", "abort"): (FENCED, FENCED, S.FATAL_ERROR),
+    ("replaced", "produce"): (OLD_EPOCH, OLD_EPOCH, S.ABORTABLE_ERROR),
+    ("replaced", "send offsets"): (FENCED, OLD_EPOCH, S.FATAL_ERROR),
+    ("timed out", "commit"): (FENCED, OTHER_STATE, S.FATAL_ERROR),
+    ("timed out", "abort"): (FENCED, None, S.FATAL_ERROR),
+    ("timed out", "produce"): (OLD_EPOCH, OLD_EPOCH, S.ABORTABLE_ERROR),
+    ("timed out", "send offsets"): (FENCED, OLD_EPOCH, S.FATAL_ERROR),
+}
+
+
+@pytest.mark.parametrize(("fate", "call"), LATE, ids=str)
+def test_what_a_producer_learns_that_is_too_late(
+    broker: Broker, topic: str, transactional_id: str, fate: str, call: str
+) -> None:
+    timeout = SOON_MS if fate == "timed out" else 60_000
+    kafka = client(broker, transactional_id, transaction_timeout_ms=timeout, linger_ms=0)
+    transaction = kafka.begin_transaction()
+    kafka.produce(topic, b"1", partition=0).result(timeout=30)
+    with ottla.Client(broker.bootstrap, transactional_id=transactional_id) as rival:
+        if fate == "replaced":
+            rival.init_transactions()
+        eventually(lambda: _stable_end(rival, topic) > 0, "the coordinator to abort it")
+    calls: dict[str, Callable[[], object]] = {
+        "commit": transaction.commit,
+        "abort": transaction.abort,
+        "produce": lambda: kafka.produce(topic, b"2", partition=0).result(timeout=30),
+        "send offsets": lambda: transaction.send_offsets(
+            {TopicPartition(topic, 0): 1}, GroupMetadata(f"group-{transactional_id}")
+        ),
+    }
+    by_version = LATE[fate, call]
+    expected = by_version[kafka.transaction_state.transaction_version - 1]
+    learnt: BaseException | None = None
+    try:
+        calls[call]()
+    except KafkaError as error:
+        learnt = error.__cause__ if isinstance(error, ProducerLostError) else error
+    assert type(learnt) is (expected or type(None))
+    assert status_of(kafka) is (S.READY if expected is None else by_version[2])
+    with suppress(KafkaError):
+        kafka.close(1.0)
 
 
 _END = """
