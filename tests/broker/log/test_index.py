@@ -61,6 +61,16 @@ def test_a_position_leads_to_the_batch_before_it(position: int, start: int) -> N
     assert index.last_start_before(position) == start
 
 
+@pytest.mark.parametrize(
+    ("position", "offset"), [(0, 109), (5000, 109), (5001, 130), (9500, 130), (9501, None), (2**33, None)]
+)
+def test_a_position_leads_to_the_first_entry_behind_it(position: int, offset: int | None) -> None:
+    index = offset_index(MemoryFileSystem())
+    index.append(109, 5000)
+    index.append(130, 9500)
+    assert index.first_offset_at(position) == offset
+
+
 def test_an_index_comes_back_from_its_file() -> None:
     fs = MemoryFileSystem()
     index = offset_index(fs)

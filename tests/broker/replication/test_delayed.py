@@ -96,6 +96,44 @@ def test_too_few_bytes_and_other_partitions_do_not_end_it(is_follower: bool) -> 
     assert run_parked(too_few, is_follower) == pytest.approx(TIMEOUT)
 
 
+def test_a_reader_of_committed_data_counts_what_has_become_stable() -> None:
+    stable = {ORDERS: 10, OTHERS: 0}
+    looked_at: list[PartitionKey] = []
+
+    def stable_size(key: PartitionKey) -> int:
+        looked_at.append(key)
+        return stable[key]
+
+    async def main(runtime: SimRuntime) -> None:
+        purgatory = FetchPurgatory(runtime.clock)
+        request = purgatory.park(
+            [ORDERS, OTHERS],
+            missing_bytes=90,
+            timeout=TIMEOUT,
+            complete=runtime.clock.monotonic,
+            seen=dict(stable),
+            stable_size=stable_size,
+        )
+        begin = runtime.clock.monotonic()
+        waiting = asyncio.ensure_future(until_over(request))
+        purgatory.committed(ORDERS, 1000)  # all of it in a transaction that is open
+        stable[OTHERS] = 50
+        purgatory.committed(OTHERS, 1)
+        purgatory.committed(OTHERS, 1)  # the same bytes do not count twice
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        stable[ORDERS] = 50  # 40 more
+        purgatory.committed(ORDERS, 1)
+        assert await waiting - begin == pytest.approx(1)
+        assert looked_at == [ORDERS, OTHERS, OTHERS, ORDERS]
+
+    sim.run(main, seed=1)
+
+
+async def until_over(request: DelayedRequest[float]) -> float:
+    return await request
+
+
 @pytest.mark.parametrize("is_follower", [False, True], ids=["consumer", "follower"])
 def test_any_other_change_of_a_partition_ends_it_at_once(is_follower: bool) -> None:
     assert run_parked(lambda parked: parked.purgatory.changed(OTHERS), is_follower) == pytest.approx(1)
