@@ -10,12 +10,12 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tools.preflight import check_java
 
-# Property tests have no deadline per example.
-settings.register_profile("ottla", deadline=None)
+# Property tests have no deadline per example, and may take their time to make one.
+settings.register_profile("ottla", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ottla")
 
 # A shell has what it runs in the background ignore Ctrl-C: tests of it, and the programs they start, would hang.
