@@ -1,10 +1,10 @@
-"""A copier in a process of its own, by confluent-kafka: it reads as a member of a group, and writes in transactions.
+"""A copier in a process of its own: it reads as a member of a group, and writes in transactions.
 
-    python -m tests.interop.transactions.copier BOOTSTRAP GROUP TRANSACTIONAL_ID SOURCE TARGET SIZE
+    python -m tests.interop.transactions.copier CLIENT BOOTSTRAP GROUP TRANSACTIONAL_ID SOURCE TARGET SIZE
 
-Every record of the source goes to the target once, with the offsets in the same transaction, SIZE records at a time;
-some transactions are aborted on purpose and begun again. It leaves when its standard input ends. It may be killed at
-any moment: the next one of the same transactional id goes on.
+CLIENT is confluent-kafka or ottla. Every record of the source goes to the target once, with the offsets in the same
+transaction, SIZE records at a time; some transactions are aborted on purpose and begun again. It leaves when its
+standard input ends. It may be killed at any moment: the next one of the same transactional id goes on.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer
+
+from ottla.client.blocking.client import Client
+from ottla.errors import KafkaError
 
 _ROOT = Path(__file__).parents[3]
 _STOP_S = 60.0
@@ -160,7 +163,39 @@ def _is_passing(error: KafkaException) -> bool:
     return error.args[0].name() in _PASSING
 
 
-def _main(bootstrap: str, group: str, transactional_id: str, source: str, target: str, size: str) -> None:
+def _copy_by_ottla(
+    bootstrap: str,
+    group: str,
+    transactional_id: str,
+    source: str,
+    target: str,
+    size: int,
+    is_over: threading.Event,
+) -> None:
+    """The same by a session of Ottla's own client, until it is over, or an error ends the client."""
+    options: dict[str, Any] = {
+        "session_timeout_ms": 6_000,
+        "heartbeat_interval_ms": 500,
+        "transaction_timeout_ms": 20_000,
+    }
+    with (
+        Client(bootstrap, transactional_id=transactional_id, **options) as kafka,
+        kafka.transact_session(source, group=group) as session,
+    ):
+        partitions = len(kafka.admin.describe_topics([target])[target].partitions)
+        while not is_over.is_set():
+            records = session.poll(size, timeout=1.0)
+            if not records:
+                continue
+            session.begin()
+            for record in records:
+                session.produce(target, record.value, partition=int(record.value) % partitions)
+            session.end(commit=random.randrange(10) >= _ABORTED_OF_TEN)
+
+
+def _main(
+    client: str, bootstrap: str, group: str, transactional_id: str, source: str, target: str, size: str
+) -> None:
     is_over = threading.Event()
 
     def await_the_end() -> None:
@@ -170,8 +205,11 @@ def _main(bootstrap: str, group: str, transactional_id: str, source: str, target
     threading.Thread(target=await_the_end, daemon=True).start()
     while not is_over.is_set():
         try:
-            _Begun(bootstrap, group, transactional_id, source, target).run(int(size), is_over)
-        except KafkaException as error:
+            if client == "ottla":
+                _copy_by_ottla(bootstrap, group, transactional_id, source, target, int(size), is_over)
+            else:
+                _Begun(bootstrap, group, transactional_id, source, target).run(int(size), is_over)
+        except (KafkaException, KafkaError) as error:
             # Its successor begins anew, as after a crash.
             sys.stderr.write(f"copier {transactional_id}: {error}\n")
 

@@ -101,7 +101,7 @@ class Copy:
 
 
 @contextmanager
-def copying(broker: Broker, ordered: bool) -> Iterator[Copy]:
+def copying(broker: Broker, client: str, ordered: bool) -> Iterator[Copy]:
     """As in the system tests: one partition to one where the order counts, else two to three with two copiers."""
     sources, targets = (1, 1) if ordered else (2, 3)
     safe = {"min.insync.replicas": "2"}
@@ -113,7 +113,7 @@ def copying(broker: Broker, ordered: bool) -> Iterator[Copy]:
         following = stack.enter_context(Reader(broker.bootstrap, target))
         copiers = [
             stack.enter_context(
-                Copier(broker.bootstrap, group, f"{group}-{number}", source, target, str(SIZE))
+                Copier(client, broker.bootstrap, group, f"{group}-{number}", source, target, str(SIZE))
             )
             for number in range(sources)
         ]
@@ -143,15 +143,19 @@ def bounce_brokers(broker: Broker, hard: bool, topics: list[str]) -> None:
 
 
 def cases(*, of_brokers: bool) -> list[object]:
-    """Kind of cluster, hard, ordered: all of them, of which the hardest are quick enough for every run."""
+    """Kind of cluster, client, hard, ordered: all of them, of which the hardest are quick enough for every run."""
     found: list[object] = []
-    for kind, hard, ordered in product(("ottla", "apache"), (True, False), (True, False)):
-        in_every_run = hard and not ordered and not (of_brokers and kind == "apache")
+    for kind, client, hard, ordered in product(
+        ("ottla", "apache"), ("confluent-kafka", "ottla"), (True, False), (True, False)
+    ):
+        in_every_run = (
+            hard and not ordered and (not of_brokers or (kind, client) == ("ottla", "confluent-kafka"))
+        )
         mark = [pytest.mark.kafka] if kind == "apache" else []
         found.append(
             pytest.param(
-                *(kind, hard, ordered),
-                id=f"{kind}-{'hard' if hard else 'clean'}-{'ordered' if ordered else 'unordered'}",
+                *(kind, client, hard, ordered),
+                id=f"{kind}-by-{client}-{'hard' if hard else 'clean'}-{'ordered' if ordered else 'unordered'}",
                 marks=mark if in_every_run else [pytest.mark.kafka_full],
             )
         )
@@ -166,22 +170,26 @@ def bounced(request: pytest.FixtureRequest) -> Broker:
     return ApacheBroker(request.getfixturevalue("apache3"))
 
 
-@pytest.mark.parametrize(("bounced", "hard", "ordered"), cases(of_brokers=False), indirect=["bounced"])
+@pytest.mark.parametrize(
+    ("bounced", "client", "hard", "ordered"), cases(of_brokers=False), indirect=["bounced"]
+)
 def test_every_record_is_copied_once_while_copiers_are_bounced(
-    bounced: Broker, hard: bool, ordered: bool
+    bounced: Broker, client: str, hard: bool, ordered: bool
 ) -> None:
-    with copying(bounced, ordered) as copy:
+    with copying(bounced, client, ordered) as copy:
         for share in BOUNCES:
             copy.following.wait_for(RECORDS * share // 5)
             bounce_copiers(copy.copiers, hard)
         copy.check()
 
 
-@pytest.mark.parametrize(("bounced", "hard", "ordered"), cases(of_brokers=True), indirect=["bounced"])
+@pytest.mark.parametrize(
+    ("bounced", "client", "hard", "ordered"), cases(of_brokers=True), indirect=["bounced"]
+)
 def test_every_record_is_copied_once_while_brokers_are_bounced(
-    bounced: Broker, hard: bool, ordered: bool
+    bounced: Broker, client: str, hard: bool, ordered: bool
 ) -> None:
-    with copying(bounced, ordered) as copy:
+    with copying(bounced, client, ordered) as copy:
         copy.following.wait_for(RECORDS // 10)
         bounce_brokers(bounced, hard, [copy.source, copy.target, STATE_TOPIC, OFFSETS])
         copy.check()
