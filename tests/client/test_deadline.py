@@ -142,3 +142,65 @@ def test_a_waiter_that_is_cancelled_takes_the_work_with_it() -> None:
         assert ended.is_set()
 
     asyncio.run(main())
+
+
+def test_a_coroutine_runs_in_the_task_of_its_caller_and_leaves_it_uncancelled(run: Run) -> None:
+    async def body(world: World) -> None:
+        async def waits() -> None:
+            tasks.append(asyncio.current_task())
+            await world.clock.sleep(1000)
+
+        async def caller() -> None:
+            with pytest.raises(DeadlinePassed):
+                await Deadline(world.runtime.clock, 60).bound(waits())
+            mine = asyncio.current_task()
+            assert mine is not None
+            assert tasks == [mine]
+            assert mine.cancelling() == 0
+
+        tasks: list[asyncio.Task[None] | None] = []
+        task = asyncio.ensure_future(caller())
+        await asyncio.sleep(0)
+        world.clock.advance(61)
+        await task
+
+    run(body)
+
+
+def test_of_two_deadlines_that_pass_together_the_outer_one_ends_the_work(run: Run) -> None:
+    async def body(world: World) -> None:
+        inner_passed: list[str] = []
+
+        async def waits() -> None:
+            try:
+                await Deadline(world.runtime.clock, 60).bound(world.clock.sleep(1000))
+            except DeadlinePassed:
+                inner_passed.append("inner")
+                raise
+
+        async def caller() -> None:
+            with pytest.raises(DeadlinePassed):
+                await Deadline(world.runtime.clock, 60).bound(waits())
+            mine = asyncio.current_task()
+            assert mine is not None
+            assert mine.cancelling() == 0
+
+        task = asyncio.ensure_future(caller())
+        await asyncio.sleep(0)
+        world.clock.advance(61)
+        await task
+        assert not inner_passed
+
+    run(body)
+
+
+def test_a_future_that_is_done_as_its_deadline_passes_keeps_its_result(run: Run) -> None:
+    async def body(world: World) -> None:
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        task = asyncio.ensure_future(Deadline(world.runtime.clock, 60).bound(future))
+        await asyncio.sleep(0)
+        future.set_result(7)
+        world.clock.advance(61)
+        assert await task == 7
+
+    run(body)

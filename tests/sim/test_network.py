@@ -294,3 +294,23 @@ def test_a_trace_has_the_names_of_messages_and_not_what_they_hold() -> None:
         return run(main, seed=1)
 
     assert digest("Fetch", 1) == digest("Fetch", 2) != digest("hurry", 1)
+
+
+def test_a_machine_is_waited_for_until_something_arrives_that_it_sent() -> None:
+    async def main(runtime: SimRuntime) -> None:
+        loop = asyncio.get_running_loop()
+        arrived: list[str] = []
+
+        async def wait_for(machine: str) -> None:
+            await runtime.network.next_arrival_from(machine)
+            arrived.append(machine)
+
+        waiting = [loop.create_task(wait_for(machine)) for machine in ("a", "b")]
+        await asyncio.sleep(0)
+        runtime.network.message_path("a", "c").carry("hello", int)
+        await waiting[0]
+        assert arrived == ["a"]
+        runtime.network.message_path("b", "c").carry("hello", int)
+        await waiting[1]
+
+    run(main, seed=1)

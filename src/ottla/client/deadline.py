@@ -43,20 +43,45 @@ class Deadline:
 
     async def bound(self, work: Coroutine[Any, Any, _T] | asyncio.Future[_T]) -> _T:
         """The result of `work`, which is cancelled when time is up; DeadlinePassed then."""
-        task = asyncio.ensure_future(work)
+        caller = asyncio.current_task()
+        if caller is None or isinstance(work, asyncio.Future):
+            return await self._bound_future(caller, asyncio.ensure_future(work))
+        # A coroutine runs in the caller's own task, which the timer interrupts: a task of its own would cost more
+        # than most of what is bounded.
+        cancelled_before = caller.cancelling()
+        passed = False
+
+        def interrupt() -> None:
+            nonlocal passed
+            passed = True
+            caller.cancel()
+
+        timer = self._clock.call_later(self.left(), interrupt)
+        try:
+            return await work
+        except asyncio.CancelledError:
+            # The caller's own cancellation goes on as one, even where both came together.
+            if passed and caller.cancelling() == cancelled_before + 1:
+                raise DeadlinePassed from None
+            raise
+        finally:
+            timer.cancel()
+            if passed:
+                caller.uncancel()
+
+    async def _bound_future(self, caller: asyncio.Task[Any] | None, work: asyncio.Future[_T]) -> _T:
+        """A future that is done in time keeps its result, also where time is up before its waiter runs."""
         passed = False
 
         def expire() -> None:
             nonlocal passed
-            passed = not task.done()
-            task.cancel()
+            passed = not work.done()
+            work.cancel()
 
         timer = self._clock.call_later(self.left(), expire)
         try:
-            return await task
+            return await work
         except asyncio.CancelledError:
-            # The caller's own cancellation goes on as one, even where both came together.
-            caller = asyncio.current_task()
             if passed and (caller is None or not caller.cancelling()):
                 raise DeadlinePassed from None
             raise

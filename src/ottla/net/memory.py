@@ -104,6 +104,9 @@ class MemoryTransport(asyncio.Transport):
             return
         if self._end_wanted:
             raise RuntimeError("nothing can be written after write_eof")
+        if not self._buffer and len(data) <= self._window - self._in_flight:
+            self._send(bytes(data))
+            return
         self._buffer.append(memoryview(bytes(data)))
         self._buffer_size += len(data)
         self._flush()
@@ -139,11 +142,14 @@ class MemoryTransport(asyncio.Transport):
                 self._buffer.appendleft(data[room:])
                 data = data[:room]
             self._buffer_size -= len(data)
-            self._in_flight += len(data)
-            self._path.carry("data", bytes(data), self._peer._arrive)
+            self._send(bytes(data))
         if self._end_wanted and not self._buffer and not self._end_sent:
             self._end_sent = True
             self._path.carry("end", b"", self._peer._arrive)
+
+    def _send(self, data: bytes) -> None:
+        self._in_flight += len(data)
+        self._path.carry("data", data, self._peer._arrive)
 
     def _room(self) -> int:
         """How much may be sent now. A large stream waits until half the window is free, or it would go over in
@@ -151,9 +157,13 @@ class MemoryTransport(asyncio.Transport):
         room = self._window - self._in_flight
         return room if room >= min(self._buffer_size, self._window // 2) else 0
 
-    def _taken(self, count: int) -> None:
-        """The other end has read so much."""
+    def _has_read(self, count: int) -> None:
+        """The other end has read so much: what waits for that goes on, in a turn of its own."""
         self._in_flight -= count
+        if self._buffer or self._closing or self._protocol_paused:
+            self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
         if self._lost:
             return
         self._flush()
@@ -206,7 +216,7 @@ class MemoryTransport(asyncio.Transport):
         else:
             count = len(data)
             reader.data_received(bytes(data))
-        self._loop.call_soon(self._peer._taken, count)
+        self._peer._has_read(count)
 
     def _reader(self) -> Any:
         """A Protocol or a BufferedProtocol, which share no class that can receive."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,8 +25,6 @@ from ottla.sim.runtime import SimRuntime
 _CONTROLLER: Final = "controller"
 _MODES: Final[tuple[CutMode, ...]] = ("silent", "one way", "reset")
 _PROPOSES_WITHIN: Final = 2.0
-_GLANCE: Final = 0.0001
-"""Less than the latency of a link: what a node has sent has not arrived."""
 
 Heal = Callable[[], Awaitable[None]]
 
@@ -356,14 +354,18 @@ async def part_at_joining(scene: Scene) -> Injury:
 
 async def _until_proposed(scene: Scene, leader: int, cut: Callable[[], None]) -> None:
     """Cuts in the moment in which a leader proposes to change an ISR, or after a while if it does not."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + _PROPOSES_WITHIN
-    while loop.time() < deadline and leader in scene.cluster.nodes:
-        replicas = scene.cluster.nodes[leader].replicas.partitions.values()
-        if any(replica.pending is not None for replica in replicas):
-            break
-        await asyncio.sleep(_GLANCE)
+    network, machine = scene.runtime.network, scene.machine(leader)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_PROPOSES_WITHIN):
+            # At the latest, the leader is looked at when its proposal arrives at the controller.
+            while not _proposes(scene, leader):
+                await network.next_arrival_from(machine)
     cut()
+
+
+def _proposes(scene: Scene, leader: int) -> bool:
+    node = scene.cluster.nodes.get(leader)
+    return node is None or any(replica.pending is not None for replica in node.replicas.partitions.values())
 
 
 async def _kill_unless_taken(scene: Scene, node_id: int) -> list[int]:

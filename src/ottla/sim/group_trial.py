@@ -27,7 +27,7 @@ from ottla.sim.group_checks import GroupChecker, nothing_left_behind
 from ottla.sim.group_workload import Chain, GroupWorkload
 from ottla.sim.nemesis import Nemesis, draw_plan
 from ottla.sim.runtime import SimRuntime, generator
-from ottla.sim.trial import ACTIVE, TrialReport, simulate
+from ottla.sim.trial import ACTIVE, TrialReport, simulate, until, until_in_sync
 from ottla.sim.watch import final_logs
 from ottla.sim.workload import WorkloadShape, Writer
 
@@ -38,6 +38,10 @@ VANISHES, LEAVES = "member vanishes", "member leaves"
 MEMBER_FAULTS: Final = (VANISHES, LEAVES)
 """What becomes of members, beside what the nemesis does."""
 _COORDINATORS: Final = 3
+_REPLICA_WAIT: Final = 1000
+"""Half of the shortest replica.lag.time.max.ms: replicas that wait for longer would look as if they lagged."""
+_BURST, _PAUSE = 16, 0.8
+"""Of the writer: records come in few large bursts, for each costs a request in every link of the chain."""
 _HEALS_WITHIN: Final = 120.0
 """Of virtual time: a member that has vanished is missed after its session, and a rebalance may wait for another."""
 _ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
@@ -58,6 +62,7 @@ class GroupSettings:
     delivery_timeout: int
     broker_session: int
     replica_lag: int
+    fetch_wait: int
     stays: float
     blocks: bool
 
@@ -70,14 +75,15 @@ class GroupSettings:
             assignor=random.choice(_ASSIGNORS),
             commits=random.choice(("explicit", "positions", "auto")),
             session_timeout=session_timeout,
-            heartbeat_interval=random.choice((300, 1000)),
+            heartbeat_interval=random.choice((500, 1000)),
             max_poll_interval=random.choice((5000, 20_000, 60_000)),
             initial_delay=random.choice((0, 0, 500)),
             request_timeout=request_timeout,
             delivery_timeout=max(random.choice((0, 10_000, 30_000)), request_timeout + 500),
             broker_session=random.choice((9000, 3000)),
             replica_lag=random.choice((30_000, 5000, 2000)),
-            stays=random.choice((2.0, 5.0, 15.0)),
+            fetch_wait=min(random.choice((500, 2000)), request_timeout // 2),
+            stays=random.choice((4.0, 8.0, 20.0)),
             blocks=random.random() < 0.3,
         )
 
@@ -105,6 +111,7 @@ class GroupSettings:
             config={
                 "broker.session.timeout.ms": self.broker_session,
                 "replica.lag.time.max.ms": self.replica_lag,
+                "replica.fetch.wait.max.ms": _REPLICA_WAIT,
                 "unclean.leader.election.enable": "false",
                 "min.insync.replicas": 2,
                 "offsets.topic.num.partitions": _COORDINATORS,
@@ -137,6 +144,7 @@ class GroupSettings:
         options: ClientOptions = {
             **self.common(),
             "auto_commit_interval_ms": 1000,
+            "fetch_max_wait_ms": self.fetch_wait,
             "enable_auto_commit": self.commits == "auto",
             "max_poll_interval_ms": self.max_poll_interval,
             "block_rebalance_on_poll": self.blocks,
@@ -178,7 +186,9 @@ class _GroupTrial:
             nodes = [f"node-{number + 1}" for number in range(NODES)]
             groups = GroupWorkload(self._runtime, cluster.bootstrap, nodes, chain, self._checker)
             first, partitions = next(iter(TOPICS.items()))
-            shape = WorkloadShape(first, partitions, writer_options=self._settings.common())
+            shape = WorkloadShape(
+                first, partitions, pause=_PAUSE, burst=_BURST, writer_options=self._settings.common()
+            )
             writer = Writer("writer-1", self._runtime, cluster.bootstrap, shape)
             stops = asyncio.Event()
             writing = asyncio.get_running_loop().create_task(writer.run(stops.is_set), name="writer-1")
@@ -226,8 +236,8 @@ class _GroupTrial:
         """Members stay, and everything that was written passes every group within bounds."""
         await groups.settle()
         for topic in (*TOPICS, OFFSETS_TOPIC):
-            await cluster.wait_until_in_sync(topic, within=_HEALS_WITHIN)
-        await cluster.wait_for(lambda: writer.acknowledged >= FEWEST_RECORDS, "enough records", _HEALS_WITHIN)
+            await until_in_sync(cluster, topic, _HEALS_WITHIN)
+        await until(lambda: writer.acknowledged >= FEWEST_RECORDS, "enough records", _HEALS_WITHIN)
         stops.set()
         await writing
         await writer.flush(_HEALS_WITHIN)
@@ -246,7 +256,7 @@ class _GroupTrial:
         def has_come() -> bool:
             return not list(self._checker.missing(group, ends()))
 
-        await cluster.wait_for(has_come, f"that {group} gets everything", _HEALS_WITHIN)
+        await until(has_come, f"that {group} gets everything", _HEALS_WITHIN)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _HEALS_WITHIN
         async with AsyncClient(cluster.bootstrap, runtime=self._runtime.at("admin")) as client:

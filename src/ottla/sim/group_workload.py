@@ -8,7 +8,7 @@ just vanish from the network like a process that is killed. What they see goes t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -38,10 +38,11 @@ from ottla.sim.runtime import SimRuntime, generator
 from ottla.sim.workload import AWAY
 from ottla.wire.records import Record
 
-_POLL: Final = 0.5
+_POLL: Final = 1.0
 _RETRY: Final = 0.2
 _MOST_MEMBERS: Final = 4
 _WORKS: Final = (0.0, 0.0, 0.0, 0.05, 0.3, 1.5)
+_SILENCES: Final = (0.1, 2.0, 10.0)
 _VANISHING: Final[tuple[CutMode, ...]] = ("silent", "reset")
 
 
@@ -109,7 +110,9 @@ class ChainMember:
         assert self._task is not None
         await self._task
         await self._consumer.close()
-        await self._close_client()
+        # Copies that failed were made again by then.
+        with suppress(DeliveryError):
+            await self._client.close()
 
     async def vanish(self) -> None:
         """The network has lost it already: nothing that it does is seen any more."""
@@ -118,14 +121,13 @@ class ChainMember:
         await asyncio.gather(self._task, return_exceptions=True)
         self._checker.take(TakenAway(self.group, self.name, tuple(self._owned)))
         self._owned.clear()
-        with suppress(*AWAY, CommitFailedError):
-            await self._consumer.close()
-        await self._close_client()
-
-    async def _close_client(self) -> None:
-        # Copies that failed were made again by then.
-        with suppress(DeliveryError):
-            await self._client.close()
+        # A process that is killed waits for nothing any more; only what it has open is closed.
+        closing = asyncio.get_running_loop().create_task(
+            self._client.close(0.0), name=f"{self.name} is killed"
+        )
+        await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.gather(closing, return_exceptions=True)
 
     # What its consumer says
 
@@ -178,9 +180,10 @@ class ChainMember:
             await asyncio.sleep(self._random.choice(_WORKS))
         while left:
             receipts = [await self._client.produce(self._target, value, key=key) for key, value in left]
-            results = await asyncio.gather(*receipts, return_exceptions=True)
             left = [
-                record for record, result in zip(left, results, strict=True) if isinstance(result, Exception)
+                record
+                for record, receipt in zip(left, receipts, strict=True)
+                if not await _is_delivered(receipt)
             ]
         for record in records:
             partition = TopicPartition(record.topic, record.partition)
@@ -191,6 +194,14 @@ class ChainMember:
         offsets = dict(self._copied)
         await self._consumer.commit(offsets if self._chain.commits == "explicit" else None)
         self._checker.take(Committed(self.group, self.name, offsets))
+
+
+async def _is_delivered(receipt: Awaitable[object]) -> bool:
+    try:
+        await receipt
+    except KafkaError:
+        return False
+    return True
 
 
 @dataclass
@@ -292,6 +303,8 @@ class GroupWorkload:
             network.cut(member.name, node, mode)
         try:
             await member.vanish()
+            # Nodes that hear nothing do not know that it is gone; what was on its way arrives late.
+            await self._settled_within(self._random.choice(_SILENCES))
         finally:
             for node in self._nodes:
                 network.heal(member.name, node)

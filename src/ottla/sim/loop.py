@@ -12,33 +12,38 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import math
 from asyncio import events
+from collections import deque
 from collections.abc import Callable
 from contextvars import Context
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, Final, TypeVar, TypeVarTuple
 
 from ottla.sim.errors import SimulationOverranError, SimulationStalledError
 
 _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
 
+_MOST_CANCELLED: Final = 100
+"""Timers that were cancelled and may be kept until they are due, as long as others are the majority."""
+_TASKS_BETWEEN_LOOKS: Final = 256
+
 
 class VirtualLoop(asyncio.BaseEventLoop):
     """An event loop in virtual time, which begins at 0."""
 
-    # BaseEventLoop's own: its timers, as a heap, and the resolution of its clock.
-    _scheduled: list[asyncio.TimerHandle]
-    _clock_resolution: float
+    # BaseEventLoop's own: what is ready, how many cancelled timers are still kept, whether `stop` was called.
+    _ready: deque[asyncio.Handle]
+    _timer_cancelled_count: int
+    _stopping: bool
 
     def __init__(self, limit: float | None = None) -> None:
         """`limit` is the virtual time that the simulation may take, in seconds."""
         super().__init__()
         self._now = 0.0
-        self._clock_resolution = math.ulp(0.0)
         self.limit = limit
+        # A heap of tuples, which compare without a call of Python: by deadline, and by age where that is equal.
+        self._scheduled: list[tuple[float, int, _Timer]] = []
         self._timers = 0
-        self._selector = self
         # A dict keeps them in the order of their making; asyncio's own set of tasks has no order.
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._tasks_made = 0
@@ -46,31 +51,59 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self._now
 
-    def select(self, timeout: float | None) -> list[Any]:
-        """In the place of a selector: BaseEventLoop has it wait for so long."""
-        if timeout is None:
+    def _run_once(self) -> None:
+        """In the place of BaseEventLoop's, which asks a selector: what is ready now, and what is due then."""
+        scheduled, ready = self._scheduled, self._ready
+        self._forget_cancelled_timers()
+        if not ready and not self._stopping:
+            self._jump()
+        while scheduled and scheduled[0][0] <= self._now:
+            timer = heapq.heappop(scheduled)[2]
+            timer._scheduled = False
+            ready.append(timer)
+        # What becomes ready meanwhile runs the next time round.
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
+
+    def _forget_cancelled_timers(self) -> None:
+        scheduled = self._scheduled
+        if self._timer_cancelled_count > _MOST_CANCELLED and self._timer_cancelled_count * 2 > len(scheduled):
+            self._timer_cancelled_count = 0
+            scheduled[:] = [entry for entry in scheduled if not entry[2]._cancelled]
+            heapq.heapify(scheduled)
+        while scheduled and scheduled[0][2]._cancelled:
+            heapq.heappop(scheduled)
+            self._timer_cancelled_count -= 1
+
+    def _jump(self) -> None:
+        """To the next timer."""
+        if not self._scheduled:
             raise SimulationStalledError(
                 f"nothing is left to happen at {self._now} seconds, {self.describe_tasks()}"
             )
-        if timeout > 0:
-            self._now += timeout
-            # What is due "now" is due before now + resolution, which must be a later number also in a year.
-            self._clock_resolution = math.ulp(self._now)
-            if self.limit is not None and self._now > self.limit:
-                raise SimulationOverranError(f"not over after {self.limit} seconds, {self.describe_tasks()}")
-        return []
+        self._now = max(self._now, self._scheduled[0][0])
+        if self.limit is not None and self._now > self.limit:
+            raise SimulationOverranError(f"not over after {self.limit} seconds, {self.describe_tasks()}")
 
-    def _process_events(self, event_list: list[Any]) -> None:
-        """`select` has none."""
+    def call_soon(
+        self, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        if self.is_closed():
+            raise RuntimeError("the simulation is over")
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
 
     def call_at(
         self, when: float, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         if self.is_closed():
             raise RuntimeError("the simulation is over")
-        timer = _Timer(when, self._timers, callback, args, self, context)
+        timer = _Timer(when, callback, args, self, context)
+        heapq.heappush(self._scheduled, (when, self._timers, timer))
         self._timers += 1
-        heapq.heappush(self._scheduled, timer)
         timer._scheduled = True
         return timer
 
@@ -91,45 +124,36 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if name is None:
             name = f"task {self._tasks_made}"
         self._tasks_made += 1
+        if self._tasks_made % _TASKS_BETWEEN_LOOKS == 0:
+            self._forget_ended_tasks()
         task: asyncio.Task[Any] = super().create_task(coro, name=str(name), **options)
         self._tasks[task] = None
-        task.add_done_callback(self._tasks.pop)
         return task
+
+    def _forget_ended_tasks(self) -> None:
+        """Now and then, and all at once: to be called back by each task would cost a turn of the loop for each."""
+        for task in [task for task in self._tasks if task.done()]:
+            del self._tasks[task]
 
     @property
     def tasks(self) -> list[asyncio.Task[Any]]:
         """The tasks that are not done, oldest first."""
+        self._forget_ended_tasks()
         return list(self._tasks)
 
     def describe_tasks(self) -> str:
         """Which tasks wait, and where."""
-        waiting = [f"{task.get_name()} in {_where(task.get_coro())}" for task in self._tasks]
+        waiting = [f"{task.get_name()} in {_where(task.get_coro())}" for task in self.tasks]
         return f"{len(waiting)} tasks wait: {'; '.join(waiting)}"
 
 
 class _Timer(asyncio.TimerHandle):
-    """A timer that knows its rank among those with the same deadline."""
+    """A timer of the loop."""
 
-    __slots__ = ("_number",)
+    __slots__ = ()
 
-    # BaseEventLoop's own: the deadline, and whether the timer is among those of the loop.
-    _when: float
+    # BaseEventLoop's own: whether the timer is among those of the loop.
     _scheduled: bool
-
-    def __init__(
-        self,
-        when: float,
-        number: int,
-        callback: Callable[..., object],
-        args: tuple[Any, ...],
-        loop: asyncio.AbstractEventLoop,
-        context: Context | None,
-    ) -> None:
-        super().__init__(when, callback, args, loop, context)
-        self._number = number
-
-    def __lt__(self, other: Any) -> bool:
-        return (self._when, self._number) < (other._when, other._number)
 
 
 async def _call(function: Callable[[*_Ts], _T], *args: *_Ts) -> _T:

@@ -11,6 +11,7 @@ import errno
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Final, Literal
 
 from ottla._native.checksums import crc32c
@@ -57,6 +58,8 @@ class SimNetwork:
         self._cuts: dict[tuple[EndpointName, EndpointName], CutMode] = {}
         # Paths with packets that a cut holds back, in the order in which they came upon it.
         self._blocked: dict[_SimPath, None] = {}
+        # By the machine that sends, who waits for its next packet to arrive.
+        self._awaited: dict[str, list[asyncio.Future[None]]] = {}
 
     async def listen(self, machine: str, host: str, port: int, factory: ProtocolFactory) -> Listener:
         return await self._memory.listen(machine, host, port, factory)
@@ -65,7 +68,7 @@ class SimNetwork:
         self, machine: str, host: str, port: int, factory: ProtocolFactory
     ) -> asyncio.BaseProtocol:
         server = self._memory.endpoint(host, port)
-        if self._mode(Endpoint(machine, machine, 0), server) == "reset":
+        if self.cut_mode(_Link(Endpoint(machine, machine, 0), server)) == "reset":
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"the link from {machine} to {server} is cut")
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
@@ -107,15 +110,17 @@ class SimNetwork:
         for first, second in list(self._cuts):
             self.heal(first, second)
 
-    def is_cut(self, sender: Endpoint, receiver: Endpoint) -> bool:
-        return self._mode(sender, receiver) is not None
-
-    def _mode(self, sender: Endpoint, receiver: Endpoint) -> CutMode | None:
-        for names, mode in self._cuts.items():
-            if _joins((sender, receiver), names):
-                return mode
-            if mode != "one way" and _joins((receiver, sender), names):
-                return mode
+    def cut_mode(self, link: _Link) -> CutMode | None:
+        """How a link is cut, in the direction from its sender to its receiver."""
+        cuts = self._cuts
+        if not cuts:
+            return None
+        for names in link.there:
+            if names in cuts:
+                return cuts[names]
+        for names in link.back:
+            if names in cuts and cuts[names] != "one way":
+                return cuts[names]
         return None
 
     def _make_path(self, connection: int, sender: Endpoint, receiver: Endpoint) -> _SimPath:
@@ -127,16 +132,16 @@ class SimNetwork:
             _SimPath(self, 0, Endpoint(sender, sender, 0), Endpoint(receiver, receiver, 0))
         )
 
-    def delay(self, sender: Endpoint, receiver: Endpoint) -> float:
-        """Of one packet: the latency of the link, which stays, and some jitter."""
-        link = sender.machine, receiver.machine
-        latency = self._latencies.get(link)
+    def delay(self, link: _Link) -> float:
+        """Of one packet: the latency between two machines, which stays, and some jitter."""
+        machines = link.machines
+        latency = self._latencies.get(machines)
         if latency is None:
             conditions = self.conditions
             latency = self._random.uniform(conditions.min_latency, conditions.max_latency)
-            self._latencies[link] = latency
+            self._latencies[machines] = latency
         if self._slowed:
-            latency += self._slowed.get(link, 0.0)
+            latency += self._slowed.get(machines, 0.0)
         return latency + (
             self._random.expovariate(1 / self.conditions.jitter) if self.conditions.jitter else 0
         )
@@ -154,23 +159,48 @@ class SimNetwork:
     def block(self, path: _SimPath) -> None:
         self._blocked[path] = None
 
+    async def next_arrival_from(self, machine: str) -> None:
+        """Returns when something arrives, wherever, that this machine has sent."""
+        arrives: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._awaited.setdefault(machine, []).append(arrives)
+        await arrives
+
+    def arrived(self, link: _Link) -> None:
+        for waiter in self._awaited.pop(link.machines[0], ()):
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+class _Link:
+    """From one endpoint to another, with everything that the network asks of it for each packet."""
+
+    __slots__ = ("back", "machines", "receiver", "sender", "there")
+
+    def __init__(self, sender: Endpoint, receiver: Endpoint) -> None:
+        self.machines = sender.machine, receiver.machine
+        self.sender, self.receiver = str(sender), str(receiver)
+        self.there = list(product(_names(sender), _names(receiver)))
+        """By which names a cut may mean this link."""
+        self.back = list(product(_names(receiver), _names(sender)))
+        """The same of the opposite direction."""
+
 
 class _SimPath:
     """One direction of a simulated connection: packets arrive in order, each in its time."""
 
     def __init__(self, network: SimNetwork, connection: int, sender: Endpoint, receiver: Endpoint) -> None:
+        self._loop = asyncio.get_running_loop()
         self._network = network
         self._connection = connection
-        self._sender = sender
-        self._receiver = receiver
+        self._link = _Link(sender, receiver)
         self._packets: deque[tuple[float, PacketKind, bytes, Arrive]] = deque()
         self._last_due = 0.0
 
     def carry(self, kind: PacketKind, data: bytes, arrive: Arrive) -> None:
         idle = not self._packets
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         for piece in [data] if kind == "message" else self._network.pieces(data):
-            due = now + self._network.delay(self._sender, self._receiver)
+            due = now + self._network.delay(self._link)
             self._last_due = max(self._last_due, due)
             self._packets.append((self._last_due, kind, piece, arrive))
         if idle:
@@ -178,28 +208,28 @@ class _SimPath:
 
     def go_on(self) -> None:
         """The cut that held packets back is gone."""
-        delay = self._network.delay(self._sender, self._receiver)
-        asyncio.get_running_loop().call_later(delay, self._deliver)
+        self._loop.call_later(self._network.delay(self._link), self._deliver)
 
     def _schedule(self) -> None:
-        asyncio.get_running_loop().call_at(self._packets[0][0], self._deliver)
+        self._loop.call_at(self._packets[0][0], self._deliver)
 
     def _deliver(self) -> None:
-        if self._network.is_cut(self._sender, self._receiver):
+        if self._network.cut_mode(self._link) is not None:
             self._network.block(self)
             return
         _, kind, data, arrive = self._packets.popleft()
         self._network.trace.add(
             Arrival(
-                asyncio.get_running_loop().time(),
+                self._loop.time(),
                 self._connection,
-                str(self._sender),
-                str(self._receiver),
+                self._link.sender,
+                self._link.receiver,
                 kind,
                 len(data),
                 crc32c(data),
             )
         )
+        self._network.arrived(self._link)
         if self._packets:
             self._schedule()
         arrive(data)
@@ -216,4 +246,9 @@ class _SimMessagePath:
 
 
 def _joins(ends: tuple[Endpoint, Endpoint], names: tuple[EndpointName, EndpointName]) -> bool:
-    return all(name in (end.machine, end.host, end.port) for end, name in zip(ends, names, strict=True))
+    return names[0] in _names(ends[0]) and names[1] in _names(ends[1])
+
+
+def _names(end: Endpoint) -> dict[EndpointName, None]:
+    """What an endpoint may be called, each name once and in order."""
+    return dict.fromkeys((end.machine, end.host, end.port))

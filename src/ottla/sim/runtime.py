@@ -30,10 +30,15 @@ _TIME_TO_CLEAN_UP: Final = 60.0
 
 
 class SimClock(Clock):
-    """Virtual time: that of the running loop, and a calendar that begins on FIRST_DAY."""
+    """Virtual time: that of the loop of its first use, and a calendar that begins on FIRST_DAY."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        return self._loop.time()
 
     def time(self) -> float:
         return FIRST_DAY + self.monotonic()

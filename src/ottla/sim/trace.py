@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
+from struct import Struct
 from typing import Final, NamedTuple
 
 _KEPT: Final = 10_000
+_FIGURES: Final = Struct("<dQQL")
 
 
 class Arrival(NamedTuple):
@@ -42,7 +44,9 @@ class Trace:
     def add(self, arrival: Arrival) -> None:
         self.count += 1
         self.latest.append(arrival)
-        self._hash.update(f"{arrival}\n".encode())
+        time, connection, sender, receiver, kind, size, checksum = arrival
+        self._hash.update(_FIGURES.pack(time, connection, size, checksum))
+        self._hash.update(f"{sender} {receiver} {kind}\n".encode())
 
     def digest(self) -> str:
         return self._hash.hexdigest()

@@ -14,6 +14,7 @@ cluster that is well: before that, logs differ as they may.
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import traceback
 from collections import Counter
@@ -41,6 +42,7 @@ ACTIVE: Final = 60.0
 """Seconds in which faults come."""
 _HEALS_WITHIN: Final = 60.0
 """Of virtual time: longer than any timeout, back-off and session of a trial."""
+_GLANCE: Final = 0.1
 _LIMIT: Final = 1000.0
 _ALL: Final = 10_000_000
 FEWEST_RECORDS: Final = 500
@@ -169,10 +171,17 @@ def simulate(
         runtime.network.trace = trace
         await body(runtime)
 
+    # A trial is short and small. To look for rings in it again and again is a fifth of its cost, and when that
+    # happens would depend on what the process has done before.
+    collects = gc.isenabled()
+    gc.disable()
     try:
         run(main, seed=report.seed, limit=_LIMIT)
     except Exception as error:  # noqa: BLE001  whatever it is, it belongs to this seed
         report.violations.append(RuleViolation("trial failed", "".join(traceback.format_exception(error))))
+    finally:
+        if collects:
+            gc.enable()
     report.arrivals = list(trace.latest)
     return report
 
@@ -236,14 +245,12 @@ class _Trial:
     async def _heal(self, cluster: AsyncCluster, workload: Workload) -> None:
         """Everything is well again, within bounds."""
         async with asyncio.timeout(_HEALS_WITHIN):
-            await cluster.wait_until_in_sync(TOPIC, within=_HEALS_WITHIN)
+            await until_in_sync(cluster, TOPIC, _HEALS_WITHIN)
             for partition in range(PARTITIONS):
                 await workload.writers[0].write_surely(partition)
-            await cluster.wait_for(
-                lambda: workload.acknowledged >= FEWEST_RECORDS, "enough records", _HEALS_WITHIN
-            )
+            await until(lambda: workload.acknowledged >= FEWEST_RECORDS, "enough records", _HEALS_WITHIN)
             await workload.finish_writing(_HEALS_WITHIN)
-            await cluster.wait_for(lambda: _is_replicated(cluster), "that all is replicated", _HEALS_WITHIN)
+            await until(lambda: _is_replicated(cluster), "that all is replicated", _HEALS_WITHIN)
         ends = [cluster.partition(TOPIC, index).high_watermark for index in range(PARTITIONS)]
         await workload.finish_reading(ends, _HEALS_WITHIN)
 
@@ -256,6 +263,23 @@ class _Trial:
         for event in self._report.events:
             told.update(f"{event}\n".encode())
         return told.hexdigest()
+
+
+async def until(condition: Callable[[], bool], what: str, within: float) -> None:
+    """Returns when a condition holds, or a moment later; TimeoutError if it never does.
+
+    What AsyncCluster.wait_for does, without looking two hundred times in a second that nobody waits for.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + within
+    while not condition():
+        if loop.time() > deadline:
+            raise TimeoutError(f"{what} did not come about within {within:g} seconds")
+        await asyncio.sleep(_GLANCE)
+
+
+async def until_in_sync(cluster: AsyncCluster, topic: str, within: float) -> None:
+    await until(lambda: not cluster.under_replicated(topic), f"every replica of {topic} in sync", within)
 
 
 def _is_replicated(cluster: AsyncCluster) -> bool:
