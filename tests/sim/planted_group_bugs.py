@@ -82,7 +82,7 @@ PLANTED_IN_GROUPS: Final[dict[Plant, tuple[int, ...]]] = {
     begins_without_what_is_committed: (0,),
     commits_are_acknowledged_after_the_append: (3,),
     offsets_are_not_loaded: (0,),
-    anyone_commits: (4,),
+    anyone_commits: (16,),
     sessions_do_not_end: (0,),
 }
 """With the seeds that are known to show each."""

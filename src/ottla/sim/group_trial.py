@@ -83,7 +83,7 @@ class GroupSettings:
             broker_session=random.choice((9000, 3000)),
             replica_lag=random.choice((30_000, 5000, 2000)),
             fetch_wait=min(random.choice((500, 2000)), request_timeout // 2),
-            stays=random.choice((4.0, 8.0, 20.0)),
+            stays=random.choice((2.0, 5.0, 15.0)),
             blocks=random.random() < 0.3,
         )
 

@@ -38,11 +38,13 @@ from ottla.sim.runtime import SimRuntime, generator
 from ottla.sim.workload import AWAY
 from ottla.wire.records import Record
 
-_POLL: Final = 1.0
+_POLL: Final = 0.5
 _RETRY: Final = 0.2
 _MOST_MEMBERS: Final = 4
 _WORKS: Final = (0.0, 0.0, 0.0, 0.05, 0.3, 1.5)
-_SILENCES: Final = (0.1, 2.0, 10.0)
+_GOES_ON: Final = (0.0, 0.5, 2.0)
+_SILENCES: Final = (0.1, 5.0, 15.0)
+"""Some are longer than every session."""
 _VANISHING: Final[tuple[CutMode, ...]] = ("silent", "reset")
 
 
@@ -114,14 +116,20 @@ class ChainMember:
         with suppress(DeliveryError):
             await self._client.close()
 
-    async def vanish(self) -> None:
-        """The network has lost it already: nothing that it does is seen any more."""
+    async def vanish(self, *, killed: bool) -> None:
+        """The network has lost it already: nothing that it does is seen any more, or only later.
+
+        A process that is killed waits for nothing; one that lives on tries to commit and to leave, in vain, and what
+        it has sent until then arrives when the network finds it again.
+        """
         assert self._task is not None
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._checker.take(TakenAway(self.group, self.name, tuple(self._owned)))
         self._owned.clear()
-        # A process that is killed waits for nothing any more; only what it has open is closed.
+        if not killed:
+            with suppress(*AWAY, CommitFailedError):
+                await self._consumer.close()
         closing = asyncio.get_running_loop().create_task(
             self._client.close(0.0), name=f"{self.name} is killed"
         )
@@ -299,11 +307,16 @@ class GroupWorkload:
 
     async def _vanish(self, member: ChainMember) -> None:
         network, mode = self._runtime.network, self._random.choice(_VANISHING)
-        for node in self._nodes:
-            network.cut(member.name, node, mode)
+        first, *others = self._random.sample(self._nodes, len(self._nodes))
         try:
-            await member.vanish()
-            # Nodes that hear nothing do not know that it is gone; what was on its way arrives late.
+            network.cut(member.name, first, mode)
+            # If that is its coordinator, the member goes on for a moment, and its commits are on their way for long.
+            await self._settled_within(self._random.choice(_GOES_ON))
+            for node in others:
+                network.cut(member.name, node, mode)
+            # Where connections break, a process that lives on would only try to connect, again and again.
+            await member.vanish(killed=mode == "reset")
+            # What it has sent in vain arrives late: others may have its partitions by then.
             await self._settled_within(self._random.choice(_SILENCES))
         finally:
             for node in self._nodes:
