@@ -81,7 +81,7 @@ PLANTED_IN_GROUPS: Final[dict[Plant, tuple[int, ...]]] = {
     fetched_records_outlive_a_revocation: (1,),
     begins_without_what_is_committed: (0,),
     commits_are_acknowledged_after_the_append: (3,),
-    offsets_are_not_loaded: (0,),
+    offsets_are_not_loaded: (1,),
     anyone_commits: (16,),
     sessions_do_not_end: (0,),
 }
