@@ -374,8 +374,9 @@ def test_a_program_that_ends_with_records_under_way_is_told() -> None:
         print("end")
         """)
     assert (done.returncode, done.stdout) == (0, "end\n")
-    assert done.stderr.startswith(LOST)
-    assert done.stderr.count("\n") == 1
+    # On a slow machine the cluster may end first, and the client says that it cannot reach it any more.
+    assert sum(line.startswith(LOST) for line in done.stderr.splitlines()) == 1
+    assert "Traceback" not in done.stderr
 
 
 def test_an_asynchronous_program_that_ends_with_records_under_way_is_told() -> None:
