@@ -19,6 +19,7 @@ from ottla.errors import DeserializationError
 from ottla.wire.messages import MetadataRequest
 
 ORDERS = ottla.TopicPartition("orders", 0)
+PREPARED = ottla.PreparedTransaction("billing", 1, 0)
 
 Use = Callable[[Any], Awaitable[object] | object]
 
@@ -28,6 +29,14 @@ CLIENT: dict[str, Use] = {
     "produce_batches": lambda kafka: kafka.produce_batches({"orders": pyarrow.table({"value": [b"1"]})}),
     "flush": lambda kafka: kafka.flush(),
     "abort_buffered": lambda kafka: kafka.abort_buffered(),
+    "purge_topics": lambda kafka: kafka.purge_topics("orders"),
+    "init_transactions": lambda kafka: kafka.init_transactions(),
+    "begin_transaction": lambda kafka: kafka.begin_transaction(),
+    "transaction": lambda kafka: kafka.transaction(),
+    "transaction_state": lambda kafka: kafka.transaction_state,
+    "transact_session": lambda kafka: kafka.transact_session("orders", group="billing"),
+    "commit_prepared": lambda kafka: kafka.commit_prepared(PREPARED),
+    "abort_prepared": lambda kafka: kafka.abort_prepared(PREPARED),
     "consume": lambda kafka: kafka.consume("orders"),
     "consume_batches": lambda kafka: kafka.consume_batches("orders"),
     "admin": lambda kafka: kafka.admin,
@@ -50,6 +59,7 @@ CONSUMER: dict[str, Use] = {
     "resume": lambda consumer: consumer.resume(),
     "seek": lambda consumer: consumer.seek(ORDERS, 0),
     "skip": lambda consumer: consumer.skip(_undecodable()),
+    "purge_topics": lambda consumer: consumer.purge_topics("orders"),
     "close": lambda consumer: consumer.close(),
     "__aenter__": lambda consumer: consumer.__aenter__(),
     "__aexit__": lambda consumer: consumer.__aexit__(None, None, None),
@@ -88,6 +98,13 @@ ADMIN: dict[str, Use] = {
     "delete_group_offsets": lambda admin: admin.delete_group_offsets("billing", [ORDERS]),
     "reset_group_offsets": lambda admin: admin.reset_group_offsets("billing", to="earliest"),
     "group_lag": lambda admin: admin.group_lag("billing"),
+    "list_transactions": lambda admin: admin.list_transactions(),
+    "describe_transaction": lambda admin: admin.describe_transaction("billing"),
+    "describe_transactions": lambda admin: admin.describe_transactions(["billing"]),
+    "fence_producers": lambda admin: admin.fence_producers(["billing"]),
+    "force_terminate_transaction": lambda admin: admin.force_terminate_transaction("billing"),
+    "find_hanging_transactions": lambda admin: admin.find_hanging_transactions("orders"),
+    "abort_transaction": lambda admin: admin.abort_transaction(ORDERS, start_offset=0),
 }
 # They look at what is there, and neither wait nor change anything; or are called where there is no loop at all.
 ANYWHERE: dict[type, set[str]] = {
@@ -100,6 +117,7 @@ ANYWHERE: dict[type, set[str]] = {
         "is_begun",
         "is_called_back",
         "is_read",
+        "may_wait_for_purge",
         "poll_limit",
         "with_producer",
     },
@@ -108,7 +126,7 @@ ANYWHERE: dict[type, set[str]] = {
 # For the client's own loop: its tasks and its end call them.
 INSIDE: dict[type, set[str]] = {
     ottla.AsyncClient: set(),
-    ottla.AsyncConsumer: {"end", "close_soon", "settle_failure", "stay_at"},
+    ottla.AsyncConsumer: {"end", "close_soon", "purge", "purge_waiting", "settle_failure", "stay_at"},
     AsyncAdmin: set(),
 }
 SPECIAL = ("__aenter__", "__aexit__", "__aiter__")
