@@ -9,7 +9,7 @@ import argparse
 import importlib
 import sys
 
-BENCHES = ["wire", "records", "broker", "replication", "groups", "client", "spark"]
+BENCHES = ["wire", "records", "broker", "replication", "groups", "transactions", "client", "spark"]
 REPEATS = 9
 MORE_REPEATS = {"broker": 15}
 """Its ratios are near 1, while its repeats spread by a tenth."""

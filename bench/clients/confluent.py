@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow
@@ -16,7 +18,7 @@ from confluent_kafka import (
 )
 
 from bench.clients import latency
-from bench.clients.job import DEADLINE, TABLE_ROWS, Job, Measured, Stopwatch, values
+from bench.clients.job import DEADLINE, TABLE_ROWS, WARM_UP, Job, Measured, Stopwatch, values
 
 _CHUNK = 10_000
 
@@ -108,6 +110,51 @@ def _produce_small_tables(bootstrap: str, job: Job) -> Measured:
         for chunk in chunks:
             producer.produce_batch(job.topic, chunk)
         _flush(producer)
+    return watch.measured()
+
+
+def _transactions(bootstrap: str, job: Job) -> Measured:
+    some, kinds = values(job), len(values(job))
+
+    def fill(producer: Producer) -> None:
+        produce, topic = producer.produce, job.topic
+        for number in range(job.each):
+            produce(topic, some[number % kinds])
+
+    return _committed(bootstrap, job, fill)
+
+
+def _transactions_batch(bootstrap: str, job: Job) -> Measured:
+    """The messages are made beforehand, as a table is."""
+    some = values(job)
+    messages = [{"value": some[number % len(some)]} for number in range(job.each)]
+
+    def fill(producer: Producer) -> None:
+        taken = producer.produce_batch(job.topic, messages)
+        if taken != job.each:
+            raise RuntimeError(f"{taken} of {job.each} records were taken")
+
+    return _committed(bootstrap, job, fill)
+
+
+def _committed(bootstrap: str, job: Job, fill: Callable[[Producer], None]) -> Measured:
+    """To commit is to flush as well; it raises if a record was not delivered."""
+    settings: dict[str, Any] = {"transactional.id": f"bench-{uuid.uuid4().hex}"}
+    if job.linger_ms is not None:
+        settings["linger.ms"] = job.linger_ms
+    producer, watch = _producer(bootstrap, job, **settings), Stopwatch()
+    producer.init_transactions(DEADLINE)
+
+    def commit() -> None:
+        producer.begin_transaction()
+        fill(producer)
+        producer.commit_transaction(DEADLINE)
+
+    for _ in range(WARM_UP):
+        commit()
+    with watch.running():
+        for _ in range(job.count // job.each):
+            commit()
     return watch.measured()
 
 
@@ -223,6 +270,8 @@ _CASES = {
     "consume_arrow": _consume_arrow,
     "produce_callback": _produce_callback,
     "produce_small_tables": _produce_small_tables,
+    "transactions": _transactions,
+    "transactions_batch": _transactions_batch,
     "latency": _latency,
     "latency_write": _latency_write,
     "latency_read": _latency_read,

@@ -16,6 +16,9 @@ DEADLINE = 120.0
 TABLE_ROWS = 10_000
 """Of a small table."""
 
+WARM_UP = 20
+"""Transactions before those that are counted."""
+
 
 Codec: TypeAlias = Literal["none", "lz4"]
 
@@ -32,6 +35,10 @@ class Job:
     codec: Codec = "none"
     tuned: bool = False
     busy: bool = False
+    each: int = 1
+    """Records of a transaction."""
+    linger_ms: int | None = None
+    """The client's own default if None."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -10,7 +11,7 @@ import uvloop
 
 import ottla
 from bench.clients import latency
-from bench.clients.job import TABLE_ROWS, Job, Measured, Stopwatch, values
+from bench.clients.job import TABLE_ROWS, WARM_UP, Job, Measured, Stopwatch, values
 from ottla.wire.records import Delivery
 
 
@@ -104,6 +105,41 @@ def _produce_small_tables(bootstrap: str, job: Job) -> Measured:
     return watch.measured()
 
 
+def _transactions(bootstrap: str, job: Job) -> Measured:
+    some, kinds = values(job), len(values(job))
+
+    def commit(kafka: ottla.Client) -> None:
+        with kafka.transaction():
+            produce, topic = kafka.produce, job.topic
+            for number in range(job.each):
+                produce(topic, some[number % kinds])
+
+    return _committed(bootstrap, job, commit)
+
+
+def _transactions_arrow(bootstrap: str, job: Job) -> Measured:
+    some = values(job)
+    column = pyarrow.array([some[number % len(some)] for number in range(job.each)], pyarrow.binary())
+    table = pyarrow.table({"value": column})
+
+    def commit(kafka: ottla.Client) -> None:
+        with kafka.transaction():
+            kafka.produce_batch(job.topic, table)
+
+    return _committed(bootstrap, job, commit)
+
+
+def _committed(bootstrap: str, job: Job, commit: Callable[[ottla.Client], None]) -> Measured:
+    watch = Stopwatch()
+    with ottla.Client(bootstrap, transactional_id=f"bench-{uuid.uuid4().hex}") as kafka:
+        for _ in range(WARM_UP):
+            commit(kafka)
+        with watch.running():
+            for _ in range(job.count // job.each):
+                commit(kafka)
+    return watch.measured()
+
+
 def _latency(bootstrap: str, job: Job) -> Measured:
     with (
         ottla.Client(bootstrap, linger_ms=0) as writer,
@@ -180,6 +216,8 @@ _CASES: dict[str, Callable[[str, Job], Measured]] = {
     "consume_arrow": _consume_arrow,
     "produce_callback": _produce_callback,
     "produce_small_tables": _produce_small_tables,
+    "transactions": _transactions,
+    "transactions_batch": _transactions_arrow,
     "latency": _latency,
     "latency_write": _latency_write,
     "latency_read": _latency_read,

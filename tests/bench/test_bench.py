@@ -51,6 +51,7 @@ RATIOS = {
         "stay_848",
         "join_500_s",
     },
+    "transactions": {"rate_1", "rate_10", "rate_1000", "cpu_1000"},
     "client": {
         "produce_arrow_cpu",
         "consume_arrow_cpu",
@@ -92,6 +93,7 @@ RATIOS = {
 NEEDS_KAFKA = {
     "replication": pytest.mark.kafka,
     "groups": pytest.mark.kafka_full,
+    "transactions": pytest.mark.kafka_full,
     "spark": pytest.mark.kafka_full,
 }
 
