@@ -174,6 +174,8 @@ def test_cooperative_sticky_comes_to_rest_in_two_rounds_where_all_read_the_same(
 def test_cooperative_sticky_comes_to_rest_where_members_read_different_topics(
     before: list[MemberSubscription], after: list[MemberSubscription], topics: dict[str, TopicLayout]
 ) -> None:
+    # Racks that do not match are looked at anew each time, and may change what is best from round to round.
+    before, after = without_racks(before), without_racks(after)
     assigned = COOPERATIVE.assign(before, topics)
     joining = [
         replace(
