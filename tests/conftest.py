@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import re
 import signal
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -77,3 +79,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if path and not hasattr(session.config, "workerinput"):
         with Path(path).open("a", encoding="utf-8") as file:
             file.writelines(f"{seconds:.3f} {name}\n" for name, seconds in _seconds.items())
+
+
+@pytest.fixture
+def own_logging() -> Iterator[None]:
+    """For tests that run a command, which sets up logging for its process: other tests of this one keep theirs."""
+    logger = logging.getLogger("ottla")
+    before = logger.handlers, logger.level, logger.propagate
+    yield
+    logger.handlers, level, logger.propagate = before
+    # Not by the attribute: loggers remember what the level of their parents lets through.
+    logger.setLevel(level)

@@ -11,7 +11,7 @@ import pytest
 
 from ottla.errors import ConnectionLostError
 from ottla.wire import api_named, correlation_id_of, decode_response, encode_request
-from ottla.wire.messages import ApiVersionsRequest, ApiVersionsResponse, EndTxnRequest
+from ottla.wire.messages import ApiVersionsRequest, ApiVersionsResponse, ShareGroupHeartbeatRequest
 from tests.broker.worlds import Body, World, batch, connect, fetch_request
 from tests.wire.splitter import FrameSplitter
 
@@ -36,7 +36,7 @@ GARBAGE = {
     "an unknown api": request_bytes(999, 0),
     "a negative api": request_bytes(-1, 0),
     "an unsupported version": request_bytes(3, 99, b"\0"),
-    "an api that is not served": request_bytes(12, 0),
+    "an api that is not served": request_bytes(76, 1),
     "a body that ends too soon": request_bytes(3, 9, b"\0"),
     "a length that lies": request_bytes(3, 1, SIZE.pack(0x7FFFFFFF)),
 }
@@ -119,12 +119,12 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(run: Run) -
     run(body)
 
 
-def test_an_api_of_transactions_is_refused_until_there_are_transactions(run: Run) -> None:
+def test_an_api_that_is_not_served_ends_the_connection(run: Run) -> None:
     async def body(world: World) -> None:
         async with world.cluster() as cluster:
             client = await world.client(cluster)
             with pytest.raises(ConnectionLostError):
-                await client.channel.request(EndTxnRequest(transactional_id="t"), 4, 1000.0)
+                await client.channel.request(ShareGroupHeartbeatRequest(group_id="g"), 1, 1000.0)
 
     run(body)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -15,12 +14,8 @@ Ottla = Callable[..., Result]
 
 
 @pytest.fixture(autouse=True)
-def own_logging() -> Iterator[None]:
-    """A command sets up logging for its process; the other tests of this one keep theirs."""
-    logger = logging.getLogger("ottla")
-    before = logger.handlers, logger.level, logger.propagate
-    yield
-    logger.handlers, logger.level, logger.propagate = before
+def every_command_in_this_process(own_logging: None) -> None:
+    """May set up logging."""
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from weakref import finalize
 
 from ottla.client.arguments import check_interceptors, check_no_group, config_of, listed, partitioner_of
 from ottla.client.blocking.forks import forked_error, on_fork
-from ottla.client.consume.purging import Purgeable, waited_for
 from ottla.client.core import ClientCore
 from ottla.client.deadline import check_timeout, within
 from ottla.client.home_loop import CallingThreads
@@ -327,7 +326,7 @@ class AsyncClient:
         that is produced later begins anew, with the topic as it is then.
         """
         core = self._running()
-        waited = waited_for(core.consumers) if consuming else []
+        waited = core.awaitable_purges() if consuming else []
         return await self._purge(topics, producing, consuming, waited, timeout)
 
     async def _purge(
@@ -335,7 +334,7 @@ class AsyncClient:
         topics: Sequence[str],
         producing: bool,
         consuming: bool,
-        waited: Sequence[Purgeable],
+        waited: Sequence[AsyncConsumer],
         timeout: float | None,
     ) -> int:
         check_timeout(timeout)

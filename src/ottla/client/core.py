@@ -19,7 +19,6 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.connections.brokers import Brokers
-from ottla.client.consume.purging import Purgeable, purge_consumers
 from ottla.client.context import ClientContext
 from ottla.client.home_loop import CallingThreads, HomeLoop
 from ottla.client.metadata import Metadata, check_name
@@ -156,23 +155,27 @@ class ClientCore:
     def consumers(self) -> list[AsyncConsumer]:
         return list(self._consumers)
 
+    def awaitable_purges(self) -> list[AsyncConsumer]:
+        """The consumers whose purge the calling thread, or task, can wait for."""
+        return [consumer for consumer in self._consumers if consumer.may_wait_for_purge()]
+
     async def purge(
         self,
         topics: Sequence[str],
         producing: bool,
         consuming: bool,
-        waited: Sequence[Purgeable],
+        waited: Sequence[AsyncConsumer],
         seconds: float,
     ) -> int:
         """Forgets topics; how many records were given up. `waited` are the consumers to wait for."""
         for topic in topics:
             check_name(topic)
         given_up = self.producer.purge(topics) if producing else 0
-        purging = purge_consumers(
-            self.consumers if consuming else (), topics, waited, self._runtime.clock, seconds
-        )
         try:
-            await purging
+            if consuming:
+                from ottla.client.consume.purging import purge_consumers
+
+                await purge_consumers(self.consumers, topics, waited, self._runtime.clock, seconds)
         finally:
             for topic in topics:
                 self.metadata.purge(topic)

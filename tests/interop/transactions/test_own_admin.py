@@ -39,7 +39,7 @@ Cli = Callable[..., list[dict[str, object]]]
 
 
 @pytest.fixture
-def cli(txn: Links, monkeypatch: pytest.MonkeyPatch) -> Cli:
+def cli(txn: Links, monkeypatch: pytest.MonkeyPatch, own_logging: None) -> Cli:
     """Runs `ottla txn` with --json, where it prints rows: these."""
     monkeypatch.setenv("OTTLA_BOOTSTRAP", txn.broker.bootstrap)
 

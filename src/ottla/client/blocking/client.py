@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from ottla.client.blocking.driver import Driver
 from ottla.client.blocking.forks import on_fork
 from ottla.client.client import CLOSE_TIMEOUT, AsyncClient, HeadersIn
-from ottla.client.consume.purging import waited_for
 from ottla.client.deadline import check_timeout
 from ottla.client.home_loop import CallingThreads
 from ottla.client.metrics import MetricsSnapshot
@@ -189,7 +188,7 @@ class Client:
     ) -> int:
         """Forgets topics, for producing and for consuming; how many records were given up."""
         # In the calling thread: it knows whether it is called back.
-        waited = waited_for(self._core.consumers) if consuming else []
+        waited = self._core.awaitable_purges() if consuming else []
         return self._driver.call(self._client._purge(topics, producing, consuming, waited, timeout))
 
     def _wait(self, delivery: Delivery, timeout: float | None) -> None:

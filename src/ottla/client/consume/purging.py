@@ -34,11 +34,6 @@ class Purgeable(Protocol):
         """Whether the program that calls can wait for that task: it must not wait for the program in turn."""
 
 
-def waited_for(consumers: Iterable[Purgeable]) -> list[Purgeable]:
-    """Those whose purge the calling thread, or task, can wait for."""
-    return [consumer for consumer in consumers if consumer.may_wait_for_purge()]
-
-
 async def purge_consumers(
     consumers: Iterable[Purgeable],
     topics: Sequence[str],
