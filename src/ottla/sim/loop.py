@@ -138,8 +138,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
     @property
     def tasks(self) -> list[asyncio.Task[Any]]:
         """The tasks that are not done, oldest first."""
-        self._forget_ended_tasks()
-        return list(self._tasks)
+        # Those that are done stay: what they alone hold may be a generator, which can end on a running loop only.
+        return [task for task in self._tasks if not task.done()]
 
     def describe_tasks(self) -> str:
         """Which tasks wait, and where."""
