@@ -90,17 +90,12 @@ RATIOS = {
     },
 }
 # They have Apache Kafka beside them, and Spark's the JVM's connector: those take minutes.
-NEEDS_KAFKA = {
-    "replication": pytest.mark.kafka,
-    "groups": pytest.mark.kafka_full,
-    "transactions": pytest.mark.kafka_full,
-    "spark": pytest.mark.kafka_full,
-}
+NEEDS_KAFKA = frozenset({"replication", "groups", "transactions", "spark"})
 
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[NEEDS_KAFKA[name]] if name in NEEDS_KAFKA else []) for name in RATIOS],
+    [pytest.param(name, marks=[pytest.mark.kafka_full] if name in NEEDS_KAFKA else []) for name in RATIOS],
 )
 def test_json_is_one_object_and_nothing_else(name: str) -> None:
     done = bench(name, "--json", "--repeats", "1", within=600 if name in NEEDS_KAFKA else 120)

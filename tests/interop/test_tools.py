@@ -10,14 +10,32 @@ from pathlib import Path
 import pytest
 
 from tests.interop import confluent, tools
-from tests.interop.brokers import Broker
+from tests.interop.brokers import ApacheBroker, Broker, EmbeddedBroker
 from tests.interop.peers import PEERS, Sent
 from tests.interop.waiting import eventually
 
-# Also on the embedded cluster: it is the tools that need Java.
-pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("kafka_installed")]
+pytestmark = pytest.mark.usefixtures("kafka_installed")
+# Also the embedded cluster: it is the tools that need Java. What they say to Apache Kafka is what this file expects.
+_BROKERS = [
+    pytest.param("ottla", marks=pytest.mark.kafka),
+    pytest.param("apache", marks=pytest.mark.kafka_full),
+]
 
 CONFLUENT = PEERS[0]
+
+
+@pytest.fixture(params=_BROKERS)
+def broker(request: pytest.FixtureRequest) -> Broker:
+    if request.param == "ottla":
+        return EmbeddedBroker(request.getfixturevalue("embedded"))
+    return ApacheBroker(request.getfixturevalue("apache"))
+
+
+@pytest.fixture(params=_BROKERS)
+def broker3(request: pytest.FixtureRequest) -> Broker:
+    if request.param == "ottla":
+        return EmbeddedBroker(request.getfixturevalue("embedded3"))
+    return ApacheBroker(request.getfixturevalue("apache3"))
 
 
 def new_name() -> str:
@@ -53,7 +71,13 @@ def test_a_topic_that_exists_is_refused_in_kafkas_words(broker: Broker) -> None:
 
 # With Apache Kafka, test_records.py does the same.
 @pytest.mark.parametrize("broker", ["ottla"], indirect=True)
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize(
+    "codec",
+    [
+        *(pytest.param(codec, marks=pytest.mark.kafka) for codec in ("none", "zstd")),
+        *(pytest.param(codec, marks=pytest.mark.kafka_full) for codec in ("gzip", "snappy", "lz4")),
+    ],
+)
 def test_other_clients_read_what_the_console_producer_wrote(broker: Broker, codec: str) -> None:
     topic = broker.create_topic()
     lines = [f"line {number}" for number in range(200)]

@@ -13,11 +13,12 @@ from tests.interop.brokers import ApacheBroker, Broker, EmbeddedBroker
 from tests.interop.groups.group import Group
 from tests.interop.groups.random_play import Stage, steps
 
-pytestmark = pytest.mark.kafka
-
 PARTITIONS = 12
 STEPS = 60
 SHOWN = 15
+SEEDS = [
+    pytest.param(seed, marks=pytest.mark.kafka if seed < 8 else pytest.mark.kafka_full) for seed in range(20)
+]
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def stages(quick_apache: ApacheKafka, quick_embedded: Cluster) -> Callable[[str]
     return lambda play: [Stage(broker, made, play) for broker, made in zip(brokers, topics, strict=True)]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_both_brokers_tell_members_and_others_the_same(
     stages: Callable[[str], list[Stage]], seed: int
 ) -> None:

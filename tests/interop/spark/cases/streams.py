@@ -32,7 +32,7 @@ CASES: tuple[Case, ...] = (
     Case("stream-available-now", stream, EARLIEST),
     Case("stream-offsets-of-the-first-batch", stream_ends, EARLIEST),
     Case("stream-offsets-of-a-packed-batch", stream_ends, {**EARLIEST, "targetPartitions": "8"}),
-    Case("stream-once", stream_once, EARLIEST),
+    Case("stream-once", stream_once, EARLIEST, full=True),
     Case("stream-headers", stream, {**EARLIEST, "includeHeaders": "true"}, full=True),
     Case(
         "stream-pattern",
@@ -41,9 +41,12 @@ CASES: tuple[Case, ...] = (
         full=True,
     ),
     Case("stream-assign", stream, {"assign": '{"side-plain":[1]}', "startingOffsets": "earliest"}, full=True),
-    Case("stream-start-latest", stream, {**PLAIN, "startingOffsets": "latest"}),
+    Case("stream-start-latest", stream, {**PLAIN, "startingOffsets": "latest"}, full=True),
     Case(
-        "stream-start-offsets", stream, {**PLAIN, "startingOffsets": '{"side-plain":{"0":3,"1":-2,"2":-1}}'}
+        "stream-start-offsets",
+        stream,
+        {**PLAIN, "startingOffsets": '{"side-plain":{"0":3,"1":-2,"2":-1}}'},
+        full=True,
     ),
     Case("stream-start-time", stream, {**PLAIN, "startingTimestamp": at(8)}, full=True),
     Case("stream-start-times", stream, {**PLAIN, "startingOffsetsByTimestamp": BY_TIME}),
@@ -70,9 +73,10 @@ CASES: tuple[Case, ...] = (
         "stream-max-offsets-fewer-than-partitions",
         stream,
         {**EARLIEST, "maxOffsetsPerTrigger": "2", "startingOffsets": '{"side-plain":{"0":8,"1":19,"2":27}}'},
+        full=True,
     ),
     Case("stream-max-offsets-of-once", stream_once, LIMITED, full=True),
-    Case("stream-min-offsets", stream, {**EARLIEST, "minOffsetsPerTrigger": "30"}),
+    Case("stream-min-offsets", stream, {**EARLIEST, "minOffsetsPerTrigger": "30"}, full=True),
     Case(
         "stream-min-offsets-not-there",
         stream,
@@ -106,6 +110,7 @@ CASES: tuple[Case, ...] = (
         stream,
         {"subscribe": "side-trimmed", "startingOffsets": '{"side-trimmed":{"0":1}}'},
         says=("offset", "side-trimmed"),
+        full=True,
     ),
     Case(
         "stream-start-was-trimmed-and-need-not-be",
@@ -121,7 +126,7 @@ CASES: tuple[Case, ...] = (
     Case("stream-running-from-earliest", stream_more, OWN, full=True),
     Case("restart-with-nothing-new", restart(nothing), OWN, full=True),
     Case("restart-with-more-records", restart(more_records), OWN),
-    Case("restart-from-latest", restart(more_records), {"subscribe": "@t@"}),
+    Case("restart-from-latest", restart(more_records), {"subscribe": "@t@"}, full=True),
     Case(
         "restart-ignores-a-new-start",
         restart(more_records, then={"startingOffsets": "latest"}),
@@ -138,7 +143,7 @@ CASES: tuple[Case, ...] = (
         full=True,
     ),
     Case("restart-after-a-loss", restart(lost_records), OWN, says=("offset", "failOnDataLoss")),
-    Case("restart-after-a-loss-that-may-be", restart(lost_records), CAREFREE),
+    Case("restart-after-a-loss-that-may-be", restart(lost_records), CAREFREE, full=True),
     Case("restart-after-a-trim-of-what-was-read", restart(lost_old_records), OWN, full=True),
     Case("restart-without-the-topic", restart(lost_topic), OWN, says=("topic",), full=True),
     Case("restart-without-the-topic-which-may-be", restart(lost_topic), CAREFREE, says=("topic",)),
@@ -164,7 +169,7 @@ CASES: tuple[Case, ...] = (
         full=True,
     ),
     Case("takeover-with-nothing-new", restart(nothing, begun_by="kafka"), OWN, full=True),
-    Case("takeover-with-more-records", restart(more_records, begun_by="kafka"), OWN),
+    Case("takeover-with-more-records", restart(more_records, begun_by="kafka"), OWN, full=True),
     Case("takeover-from-latest", restart(more_records, begun_by="kafka"), {"subscribe": "@t@"}, full=True),
     Case("takeover-with-a-new-partition", restart(new_partition, begun_by="kafka"), OWN, full=True),
     Case(
