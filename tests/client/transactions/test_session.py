@@ -10,6 +10,7 @@ import pytest
 from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.broker.server import faults
 from ottla.client.client import AsyncClient
+from ottla.client.group.membership import GroupMetadata
 from ottla.client.topic_partition import TopicPartition
 from ottla.client.transactions.machine import TransactionStatus
 from ottla.client.transactions.session import AsyncTransactSession
@@ -297,6 +298,24 @@ def test_a_session_that_is_left_with_an_error_aborts() -> None:
             await fail()
         async with chain.session(**EAGER) as session:
             await chain.polled(session)
+            assert await session.end() is True
+        assert len(await chain.bills()) == 2 * COUNT
+
+    in_chain(body)
+
+
+def test_a_session_does_not_wait_for_what_its_predecessor_left_open() -> None:
+    async def body(chain: Chain) -> None:
+        clock = chain.world.runtime.clock
+        crashed = chain.world.client(chain.cluster, transactional_id="billing-1")
+        transaction = await crashed.begin_transaction()
+        await crashed.produce("bills", b"half", partition=0)
+        await transaction.send_offsets({TopicPartition("orders", 0): 5}, GroupMetadata("billing"))
+        async with chain.session(**EAGER) as session:
+            begun = clock.monotonic()
+            # The group has no stable offsets while that transaction is open, so nothing can be read before it ends.
+            await chain.polled(session)
+            assert clock.monotonic() - begun < crashed.config.transaction_timeout_ms / 1000 / 4
             assert await session.end() is True
         assert len(await chain.bills()) == 2 * COUNT
 

@@ -1,7 +1,7 @@
 """TransactionManager: the transactions of one client, on its loop. It carries out what the machine's states ask for.
 
     init      InitProducerId, by which the coordinator fences an older producer and ends what that left open
-    begin     nothing is sent; the first begin initializes
+    begin     nothing is sent; the first begin initializes, unless a session has done so
     add       partitions that batches wait for, gathered, one request for all (below transaction.version 2)
     offsets   AddOffsetsToTxn (likewise) and TxnOffsetCommit
     end       every batch done, then EndTxn, until its outcome is known
@@ -118,6 +118,11 @@ class TransactionManager:
         if error is not None:
             self.machine.raise_if_fatal()
             raise error
+
+    def init_soon(self) -> None:
+        """Initializes without a caller that waits; `begin` joins it, and tries again if it fails."""
+        if self.machine.status is _S.UNINITIALIZED and self._init is None:
+            self._init = self._spawn(self._initialize(), "initialize transactions")
 
     async def _initialize(self) -> KafkaError | None:
         try:

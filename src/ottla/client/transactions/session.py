@@ -15,6 +15,8 @@ One client does both, so the producer knows what happens to the consumer, and a 
   its markers are still being written: after a commit there, they are not for half a second more. The next
   transaction may begin meanwhile, and not end.
 - After an abort the positions are what is committed, and the same records come again.
+- What a predecessor of the same transactional id has left open is aborted as soon as there is a session: the group
+  waits for its offsets.
 
 Invariant: `end` returns True only for a transaction that is committed, with the offsets of all that was polled.
 """
@@ -109,6 +111,9 @@ class AsyncTransactSession:
         self.must_rewind = False
         """A transaction was aborted, and positions are still behind what it had read."""
         consumer.guard(self)
+        # A predecessor that crashed may have left a transaction open, with offsets of the group in it. Until it ends
+        # the group has no stable offsets to begin from, and nothing is polled for which the program would begin.
+        manager.init_soon()
 
     async def __aenter__(self) -> Self:
         return self
