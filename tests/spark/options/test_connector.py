@@ -204,3 +204,13 @@ def test_a_sink_has_options_for_its_topic_and_for_headers() -> None:
 def test_a_sink_refuses_what_it_cannot_do(name: str, text: str, refusal: str) -> None:
     with pytest.raises(OptionError, match=refusal):
         SinkOptions.parse({**KAFKA, name: text})
+
+
+def test_a_group_for_the_progress_is_a_name_and_for_streams_only(caplog: pytest.LogCaptureFixture) -> None:
+    assert stream(**{"ottla.commit.group": " lag "}).commit_group == "lag"
+    assert stream().commit_group is None
+    with pytest.raises(OptionError, match=r"'ottla.commit.group' is empty: name a consumer group"):
+        stream(**{"ottla.commit.group": " "})
+    assert caplog.text == ""
+    assert batch(**{"ottla.commit.group": "lag"}).commit_group is None
+    assert "ottla.commit.group has no effect in batch queries" in caplog.text

@@ -623,3 +623,48 @@ def test_a_task_reads_with_a_copy_of_the_reader(make: MakeReader) -> None:
     assert [value for batch in batches for value in batch.column("value").to_pylist()] == [
         b"%d" % number for number in range(5)
     ]
+
+
+# Progress in a consumer group
+
+GROUP = {"ottla.commit.group": "lag"}
+
+
+def committed(kafka: Cluster) -> dict[TopicPartition, int]:
+    with ottla.Client(kafka.bootstrap) as client:
+        found = client.admin.group_offsets("lag")
+    return {partition: offset.offset for partition, offset in found.items() if offset is not None}
+
+
+@pytest.mark.usefixtures("topic")
+def test_a_group_is_told_what_is_finished_and_nothing_that_may_not_be(
+    kafka: Cluster, make: MakeReader
+) -> None:
+    reader = make(time=None, startingOffsets="earliest", **GROUP)
+    end = latest(reader, reader.initialOffset())
+    reader.stop()
+    assert committed(kafka) == {TopicPartition("t", 0): 0}, "the first batch may not have run"
+    again = make(time=None, **GROUP)
+    latest(again, end)
+    again.stop()
+    assert committed(kafka) == {TopicPartition("t", 0): 5}
+
+
+@pytest.mark.usefixtures("topic")
+def test_a_query_that_ends_by_itself_has_committed_its_last_batch_before(
+    kafka: Cluster, make: MakeReader
+) -> None:
+    reader = make(time=None, startingOffsets="earliest", **GROUP)
+    reader.prepareForTriggerAvailableNow()
+    end = latest(reader, reader.initialOffset())
+    assert latest(reader, end) == end
+    assert committed(kafka) == {TopicPartition("t", 0): 5}
+
+
+@pytest.mark.usefixtures("topic")
+def test_without_the_option_there_is_no_group(kafka: Cluster, make: MakeReader) -> None:
+    reader = make(startingOffsets="earliest")
+    latest(reader, latest(reader, reader.initialOffset()))
+    reader.stop()
+    with ottla.Client(kafka.bootstrap) as client:
+        assert client.admin.list_groups() == {}

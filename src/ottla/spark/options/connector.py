@@ -79,6 +79,8 @@ class SourceOptions:
     fetch_offset_retry_interval: float = 1.0
     poll_timeout: float = 120.0
     value: ValueOptions | None = None
+    # The group that a stream shows its progress in.
+    commit_group: str | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, streaming: bool) -> Self:
@@ -110,6 +112,7 @@ class SourceOptions:
             fetch_offset_retry_interval=_whole(given, "fetchOffset.retryIntervalMs", default=1_000) / 1000,
             poll_timeout=_whole(given, "kafkaConsumer.pollTimeoutMs", default=120_000) / 1000,
             value=value_options(given),
+            commit_group=_commit_group(given, streaming=streaming),
         )
 
 
@@ -154,6 +157,19 @@ def _topic(name: str, text: str) -> str:
             f"option '{name}' is empty: name a topic, or leave it out and give rows a topic column"
         )
     return topic
+
+
+def _commit_group(given: Mapping[str, str], *, streaming: bool) -> str | None:
+    name = "ottla.commit.group"
+    group = optional(given, name, lambda _, text: text.strip())
+    if group is None:
+        return None
+    if not group:
+        raise OptionError(f"option '{name}' is empty: name a consumer group, or leave it out")
+    if not streaming:
+        warn_once(name, f"{name} has no effect in batch queries: they have no progress to show")
+        return None
+    return group
 
 
 def _flag(given: Mapping[str, str], name: str, *, default: bool) -> bool:

@@ -45,6 +45,7 @@ _SOURCE: Final = (
     "maxTriggerDelay",
     "includeHeaders",
     "groupIdPrefix",
+    "ottla.commit.group",
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
     "kafkaConsumer.pollTimeoutMs",

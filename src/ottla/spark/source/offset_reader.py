@@ -173,7 +173,7 @@ class OffsetReader:
     def _discover(self, max_age: float = 0.0) -> Discovered:
         now = self._clock()
         if self._discovered is None or now - self._discovered[0] >= max_age:
-            self._discovered = now, discover(self._client(), self._options.topics, self._left())
+            self._discovered = now, discover(self.client(), self._options.topics, self._left())
         return self._discovered[1]
 
     def _listed(self, at: Mapping[TopicPartition, str]) -> PartitionOffsets:
@@ -184,10 +184,11 @@ class OffsetReader:
         if not at:
             return {}
         moments = {tp: Timestamp(each) if isinstance(each, int) else each for tp, each in at.items()}
-        found = self._client().admin.list_offsets(moments, isolation=self._isolation(), timeout=self._left())
+        found = self.client().admin.list_offsets(moments, isolation=self._isolation(), timeout=self._left())
         return {tp: listed.offset for tp, listed in found.items()}
 
-    def _client(self) -> Client:
+    def client(self) -> Client:
+        """The client of this process, which is to be closed by `close` only."""
         if self._config is None:
             self._config = source_config(self._options.kafka)
         return clients.client(self._config)
@@ -216,7 +217,7 @@ class OffsetReader:
         return left
 
     def _api_timeout(self) -> float:
-        return self._client().config.default_api_timeout_ms / 1000
+        return self.client().config.default_api_timeout_ms / 1000
 
     def _retried(self, request: Callable[[], _T]) -> _T:
         self._until = self._clock() + self._api_timeout()

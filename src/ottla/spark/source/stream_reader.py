@@ -51,6 +51,7 @@ from ottla.spark.source.schema import SourceColumns
 if TYPE_CHECKING:
     import pyarrow
 
+    from ottla.spark.source.group_progress import Farewell, GroupProgress
     from ottla.spark.source.offset_reader import OffsetReader
 
 _REST: Final = 0.05
@@ -86,6 +87,8 @@ class KafkaStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailabl
         self._latest: PartitionOffsets = {}
         self._stops_at_target = False
         self._target: PartitionOffsets | None = None
+        self._progress: GroupProgress | None = None
+        self._farewell: Farewell | None = None
 
     @cached_property
     def _offsets(self) -> OffsetReader:
@@ -119,6 +122,7 @@ class KafkaStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailabl
             self._sleep(pause)
         is_first = is_initial(start)
         begin = self._first_start() if is_first else from_json(start)
+        self._finished(begin)
         self._latest = self._end_of_data(begin)
         new: PartitionOffsets = {}
         end = begin
@@ -126,6 +130,9 @@ class KafkaStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailabl
             end, new = self._limited(begin, limit)
         if end == begin and not is_first:
             self._rest.begin(start, self._clock())
+            if self._stops_at_target and self._progress is not None:
+                # Spark ends the query, and this process, on this response.
+                self._progress.flush()
             return start
         if self.options.target_partitions is None:
             return end_offset(end, start=begin if is_first else None)
@@ -136,6 +143,17 @@ class KafkaStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailabl
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802  Spark's name
         """For the query's progress: what there was at the last latestOffset."""
         return to_json(self._latest) or None
+
+    def _finished(self, begin: PartitionOffsets) -> None:
+        """Spark asks for the next batch when the one before it is done: what lies before its start is finished."""
+        if self.options.commit_group is None:
+            return
+        if self._progress is None:
+            from ottla.spark.source.group_progress import Farewell, GroupProgress
+
+            self._progress = GroupProgress(self.options.commit_group, self._offsets.client)
+            self._farewell = Farewell()
+        self._progress.finished(begin)
 
     def _first_start(self) -> PartitionOffsets:
         if self._start is None:
@@ -207,7 +225,11 @@ class KafkaStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailabl
         return read_ranges(partition.ranges, self.options, self.columns)
 
     def stop(self) -> None:
+        if self._progress is not None:
+            self._progress.close()
         self._offsets.close()
+        if self._farewell is not None:
+            self._farewell.over()
 
 
 def _stored_starts(end: Mapping[str, Any], partitions: Collection[TopicPartition]) -> PartitionOffsets:
