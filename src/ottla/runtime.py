@@ -13,7 +13,10 @@ import asyncio
 import importlib
 import importlib.util
 import math
+import select
+import selectors
 import socket
+import sys
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -27,6 +30,7 @@ __all__ = [
     "Listener",
     "MessagePath",
     "MovableClock",
+    "PreciseSelector",
     "ProtocolFactory",
     "Random",
     "Runtime",
@@ -46,6 +50,9 @@ ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
 _LAST_SECOND: Final = 253_402_300_799.0
 """9999-12-31T23:59:59Z, where datetime ends as well."""
+_SHORT_S: Final = 0.002
+_MOST_OF_SELECT: Final = 1024
+"""Descriptors from this on cannot be given to select()."""
 _BACKLOG: Final = 1024
 """Connections that wait to be accepted: a thousand clients may well start in the same moment."""
 
@@ -307,6 +314,24 @@ class _SystemListener:
 def _wake(sleeper: asyncio.Future[None]) -> None:
     if not sleeper.done():
         sleeper.set_result(None)
+
+
+if sys.platform == "linux":
+
+    class PreciseSelector(selectors.EpollSelector):
+        """epoll, with timers that ring in the millisecond that they are set to.
+
+        epoll_wait() counts in milliseconds and rounds up. select() does not, and can wait for the epoll itself.
+        """
+
+        def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+            if timeout is not None and 0 < timeout < _SHORT_S and self.fileno() < _MOST_OF_SELECT:
+                select.select((self.fileno(),), (), (), timeout)
+                timeout = 0
+            return super().select(timeout)
+
+else:
+    PreciseSelector = selectors.DefaultSelector
 
 
 def new_loop() -> asyncio.AbstractEventLoop:

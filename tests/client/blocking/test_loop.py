@@ -66,6 +66,36 @@ def test_a_call_does_not_wait_for_events_and_sees_those_that_are_there(loop: Cli
         loop.remove_reader(ours)
 
 
+def test_a_short_timer_does_not_keep_the_loop_from_what_arrives(loop: ClientLoop) -> None:
+    ours, theirs = socket.socketpair()
+    order: list[str] = []
+
+    def receive() -> None:
+        order.append(ours.recv(10).decode())
+        loop.call_later(0.0015, ring)
+
+    def ring() -> None:
+        order.append("timer")
+        loop.stop()
+
+    with ours, theirs:
+        loop.add_reader(ours, receive)
+        theirs.send(b"x")
+        timer = loop.call_later(0.0019, ring)
+        loop.call_soon(timer.cancel)
+        loop.run_forever()
+        loop.remove_reader(ours)
+    assert order == ["x", "timer"]
+
+
+def test_a_timer_of_less_than_a_millisecond_never_rings_early(loop: ClientLoop) -> None:
+    for delay in (0.0001, 0.0004, 0.0009, 0.0013):
+        began = loop.time()
+        loop.call_later(delay, loop.stop)
+        loop.run_forever()
+        assert loop.time() - began > delay - 1e-6, "but for what floats cannot say"
+
+
 def test_it_runs_until_it_is_stopped_and_at_least_once(loop: ClientLoop) -> None:
     order: list[str] = []
     loop.call_soon(order.append, "first")

@@ -14,7 +14,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from ottla.runtime import this_thread
+from ottla.runtime import PreciseSelector, this_thread
 
 _set_running_loop = asyncio._set_running_loop
 
@@ -26,8 +26,8 @@ class QuickRuns(asyncio.BaseEventLoop):
     _thread_id: int | None
     _run_once: Callable[[], None]
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
         self._first: deque[Callable[[], object]] = deque()
 
     def call_first(self, function: Callable[[], object]) -> None:
@@ -89,3 +89,6 @@ class ClientLoop(QuickRuns, asyncio.SelectorEventLoop):
     Not uvloop: whenever it is run in the main thread it makes a socket pair for signals, which costs more than a
     whole iteration of asyncio's own loop, and large reads and writes take the same time in both.
     """
+
+    def __init__(self) -> None:
+        super().__init__(PreciseSelector())

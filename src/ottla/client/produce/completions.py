@@ -27,6 +27,8 @@ class Completions:
         self.on_failed: Callable[[BaseException, bool], None] | None = None
         """Called with the error of records that have failed, and whether they were sent: their transaction has to
         know."""
+        self.on_delivered: Callable[[float], None] | None = None
+        """Called with the time at which a batch was delivered."""
         # A deque, because other threads add to it; each callback is called once.
         self.space_waiters: deque[Callable[[], object]] = deque()
 
@@ -42,6 +44,8 @@ class Completions:
 
     def delivered(self, batch: ProducerBatch, base_offset: int, log_append_time: int, now: float) -> None:
         """The sink calls `space_freed` once, when all batches of the response are done."""
+        if self.on_delivered is not None:
+            self.on_delivered(now)
         batch.complete(base_offset, log_append_time, None)
         if (on_batch_acknowledged := self._hooks.on_batch_acknowledged) is not None:
             on_batch_acknowledged(batch.view(now))

@@ -3,6 +3,7 @@
     machine        the state of the transactional producer: every move of it, without I/O
     error_table    what an error code means, which depends on the request that it answers
     identities     what the sinks see of it: who the producer is, and whether a partition may be sent to
+    marker_pause   how long that waits for the markers of the last transaction
     calls          one request to a coordinator, until its outcome is known
     manager        initialize, begin, add, send offsets, end: all of that put together, on the loop
     transaction    what a program holds in its hands

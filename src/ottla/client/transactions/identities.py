@@ -1,7 +1,8 @@
 """TransactionalIds: what sinks and the appending side see of the transactional producer.
 
 A sink takes the identity for each batch from here, and gets none where the batch has to wait: for a transaction to
-begin, or for the coordinator to be told of its partition. It is drained again when that has changed.
+begin, for the coordinator to be told of its partition, or for the markers of the last transaction (marker_pause.py).
+It is drained again when that has changed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import Final
 from ottla.client.produce.producer_id import ProducerIdentity
 from ottla.client.topic_partition import TopicPartition
 from ottla.client.transactions.machine import ADDED_BY_LEADER, TransactionMachine, TransactionStatus
+from ottla.client.transactions.marker_pause import MarkerPause
 from ottla.errors import TransactionAbortedError
+from ottla.runtime import Clock, Timer
 
 _PRODUCE_OF_CLIENT: Final = 11
 """From version 12 on a Produce request adds its partitions to the transaction (KIP-890)."""
@@ -26,13 +29,23 @@ _STOPPED: Final = (
 class TransactionalIds:
     """The identities of a client with a transactional id."""
 
-    def __init__(self, machine: TransactionMachine, add_soon: Callable[[], None]) -> None:
-        """`add_soon()` has the coordinator told of the partitions that wait for it."""
+    def __init__(
+        self,
+        machine: TransactionMachine,
+        clock: Clock,
+        add_soon: Callable[[], None],
+        resume: Callable[[], None],
+    ) -> None:
+        """`add_soon()` has the coordinator told of the partitions that wait for it, `resume()` the sinks drained."""
         self.last_error: BaseException | None = None
         """Why nothing can be sent yet, for what is overdue."""
         self.transactional_id: str | None = machine.transactional_id
+        self.pause = MarkerPause()
         self._machine = machine
+        self._clock = clock
         self._add_soon = add_soon
+        self._resume = resume
+        self._timer: Timer | None = None
 
     @property
     def most_version(self) -> int | None:
@@ -62,12 +75,35 @@ class TransactionalIds:
         return machine.version >= ADDED_BY_LEADER and not machine.may_send
 
     def identity_for(self, topic: str, partition: int) -> ProducerIdentity | None:
-        return self._machine.identity_for(TopicPartition(topic, partition))
+        machine = self._machine
+        if machine.is_first_produce:
+            now = self._clock.monotonic()
+            if self.pause.left(now):
+                return None
+            self.pause.sent(now)
+        return machine.identity_for(TopicPartition(topic, partition))
 
     def want(self, other_than: int | None = None) -> None:
         """A sink has got none."""
-        if self._machine.to_add():
+        machine = self._machine
+        if machine.to_add():
             self._add_soon()
+        elif machine.is_first_produce and self._timer is None:
+            left = self.pause.left(self._clock.monotonic())
+            self._timer = self._clock.call_later(left, self._pause_over)
+
+    def _pause_over(self) -> None:
+        self._timer = None
+        self._resume()
+
+    def delivered(self, now: float) -> None:
+        """A batch is."""
+        self.pause.delivered(now)
+
+    def close(self) -> None:
+        """What is held back now stays so."""
+        if self._timer is not None:
+            self._timer.cancel()
 
     def leave(self, used: ProducerIdentity | None, retired_id: int | None) -> None:
         """A partition is forgotten: the next transaction has another identity anyway."""
@@ -75,3 +111,7 @@ class TransactionalIds:
     def check_open(self) -> None:
         """Raises unless a record can be produced now; in the thread that produces."""
         self._machine.check_open()
+
+    def on_closed(self, callback: Callable[[], object]) -> None:
+        """Has it called, on the loop, whenever `check_open` has begun to raise."""
+        self._machine.on_closed = callback

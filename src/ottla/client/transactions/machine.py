@@ -15,7 +15,7 @@ one begins before its outcome is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -94,6 +94,8 @@ class TransactionMachine:
         self.is_end_sent = False
         self.groups: dict[str, None] = {}
         """Whose offsets belong to the transaction."""
+        self.on_closed: Callable[[], object] | None = None
+        """Called when `check_open` has begun to raise."""
         self._wanted: dict[TopicPartition, None] = {}
         self._added: dict[TopicPartition, None] = {}
         self._is_started = False
@@ -105,7 +107,12 @@ class TransactionMachine:
                 f"the transactional producer {self.transactional_id!r} is {self.status.value!r}, and cannot become "
                 f"{status.value!r} from there"
             )
-        self.status = status
+        self._become(status)
+
+    def _become(self, status: TransactionStatus) -> None:
+        was_open, self.status = self.status is _S.IN_TRANSACTION, status
+        if was_open and self.on_closed is not None:
+            self.on_closed()
 
     def state(self) -> TransactionState:
         return TransactionState(
@@ -249,6 +256,11 @@ class TransactionMachine:
         """Whether what belongs to the transaction may still go out."""
         return self.status in _OPEN and not self.is_end_sent
 
+    @property
+    def is_first_produce(self) -> bool:
+        """Whether the next Produce is what its coordinator first hears of the transaction, from a leader."""
+        return not self._may_be_started and self.version >= ADDED_BY_LEADER and self.may_send
+
     def identity_for(self, tp: TopicPartition) -> ProducerIdentity | None:
         """With what a batch of this partition is sent now; None: not yet, or not at all."""
         if not self.may_send:
@@ -283,11 +295,11 @@ class TransactionMachine:
             self.needs_bump = True
         if consequence is Consequence.FATAL:
             if self.status is not _S.FATAL_ERROR:
-                self.status = _S.FATAL_ERROR
                 self.error = error
+                self._become(_S.FATAL_ERROR)
         elif self.may_send:
-            self._move(_S.ABORTABLE_ERROR)
             self.error = error
+            self._move(_S.ABORTABLE_ERROR)
 
     def commit_refused(self, error: KafkaError, consequence: Consequence) -> None:
         """The response to EndTxn says that the transaction is open, and that it can only be aborted."""

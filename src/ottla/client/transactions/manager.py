@@ -79,7 +79,7 @@ class TransactionManager:
         self.timeout_ms = config.transaction_timeout_ms
         """After how long the coordinator aborts a transaction; InitProducerId says it."""
         self.machine = TransactionMachine(config.transactional_id)
-        self.ids = TransactionalIds(self.machine, self._add_soon)
+        self.ids = TransactionalIds(self.machine, self._clock, self._add_soon, self._resume)
         self.calls = CoordinatorCalls(context, requests)
         self._producer: Producer
         self._turn = asyncio.Lock()
@@ -276,8 +276,10 @@ class TransactionManager:
             commit=call is TransactionalCall.COMMIT,
             bumps=machine.version >= ADDED_BY_LEADER,
         )
+        asked_at = self._clock.monotonic()
         outcome = await self.calls.settle(request)
         assert outcome is not None
+        self.ids.pause.ended(asked_at, self._clock.monotonic())
         if outcome.consequence is Consequence.GO_ON or self._is_nothing_open(call, outcome):
             machine.ended(_following(outcome))
             return None
@@ -303,6 +305,9 @@ class TransactionManager:
         )
 
     # What belongs to it
+
+    def _resume(self) -> None:
+        self._producer.resume()
 
     def _add_soon(self) -> None:
         if self._adding is None:
@@ -440,6 +445,8 @@ class TransactionManager:
                 self.machine.transactional_id,
                 str(error) or "no response in time",
             )
+        finally:
+            self.ids.close()
 
     # Waiting
 
