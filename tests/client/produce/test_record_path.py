@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.client.produce.record_path import NoRoom, RecordPath, as_pairs
+from ottla.client.produce.record_path import CheckedAppends, NoRoom, RecordPath, as_pairs
 from ottla.hooks import Acknowledgement, Hook, Hooks, ProducerInterceptor, ProducerRecord
 from ottla.wire.records import Accumulator, BufferFull, Delivery
 
@@ -176,3 +176,42 @@ def test_rows_and_raw_records_pass_serializers_by() -> None:
     path.append("orders", None, b"raw", None, None, None)
     assert [appended[2] for appended in topic.appended] == [b"row", b"raw"]
     assert counting.sent == 1
+
+
+def test_checked_ways_to_append_are_looked_up_once_until_they_are_closed() -> None:
+    calls: list[str] = []
+
+    def check() -> None:
+        calls.append("check")
+        if is_closed:
+            raise ValueError("closed")
+
+    is_closed = False
+    known: dict[str, Any] = {"orders": object()}
+    appends = CheckedAppends(check, known)
+    assert appends["orders"] is known["orders"]
+    calls.clear()
+    assert appends["orders"] is known["orders"]
+    assert calls == [], "it is open, and has not been closed since"
+    with pytest.raises(KeyError):
+        appends["bills"]
+    is_closed = True
+    appends.clear()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="closed"):
+            appends["orders"]
+    is_closed = False
+    assert appends["orders"] is known["orders"]
+
+
+def test_a_way_that_is_looked_up_while_it_is_closed_is_not_kept() -> None:
+    checks = iter([False, True])
+
+    def check() -> None:
+        if next(checks, True):
+            raise ValueError("closed")
+
+    appends = CheckedAppends(check, {"orders": lambda *_: Delivery()})
+    with pytest.raises(ValueError, match="closed"):
+        appends["orders"]
+    assert not appends

@@ -87,6 +87,7 @@ class Producer:
             ids = transactions.ids
             self._check_open = transactions.ids.check_open
             self._completions.on_failed = transactions.on_records_failed
+            self._completions.on_delivered = transactions.ids.delivered
         self._topics = ProducerTopics(self._accumulator, settings, latency, ids, self._new_partitioner)
         self._sinks: dict[int, Sink] = {}
         self._wakeups = Wakeups(
@@ -128,8 +129,10 @@ class Producer:
         # For a caller to whom one call per record matters: it appends, calls `notify` if a buffer is dirty, and comes
         # to `produce` with whatever goes wrong. There is nothing in it where records need the record path.
         self.quick_appends: Mapping[str, Append] = {} if self._path.is_needed else self._topics.appends
-        if self._check_open is not None:
-            self.quick_appends = CheckedAppends(self._check_open, self.quick_appends)
+        if transactions is not None:
+            checked = CheckedAppends(transactions.ids.check_open, self.quick_appends)
+            transactions.ids.on_closed(checked.clear)
+            self.quick_appends = checked
         self._columns = ColumnsProducer(
             self,
             settings,

@@ -76,6 +76,12 @@ class TransactionIdentities(Identities, Protocol):
     def check_open(self) -> None:
         """Raises unless a record can be produced now; in the thread that produces."""
 
+    def delivered(self, now: float) -> None:
+        """A batch is."""
+
+    def on_closed(self, callback: Callable[[], object]) -> None:
+        """Has it called, on the loop, whenever `check_open` has begun to raise."""
+
 
 class ProducerTransactions(Protocol):
     """The transactions of a client, as its producer sees them."""

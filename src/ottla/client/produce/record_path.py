@@ -31,7 +31,11 @@ class RefusingAppends(dict[str, Append]):
 
 
 class CheckedAppends(dict[str, Append]):
-    """The ways to append to topics, for a producer that may not always: `check()` raises then."""
+    """The ways to append to topics, for a producer that may not always: `check()` raises then.
+
+    A way that is known in here is taken without a check. `clear` is called whenever `check` has begun to raise; a
+    record that a thread is about to append in that moment is taken, as it would be had the thread been faster.
+    """
 
     def __init__(self, check: Callable[[], None], appends: Mapping[str, Append]) -> None:
         super().__init__()
@@ -40,7 +44,14 @@ class CheckedAppends(dict[str, Append]):
 
     def __missing__(self, topic: str) -> Append:
         self._check()
-        return self._appends[topic]
+        append = self[topic] = self._appends[topic]
+        try:
+            # `clear` may have come before it was in here.
+            self._check()
+        except BaseException:
+            self.pop(topic, None)
+            raise
+        return append
 
 
 class NoRoom(BufferFull):

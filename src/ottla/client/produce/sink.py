@@ -55,7 +55,7 @@ _TOPIC_IDS_SINCE: Final = 13
 _UNKNOWN: Final = -1
 _LARGE: Final = 32 * 1024
 """Compressing more than this takes longer than handing it to a thread."""
-_SMALL: Final = 16 * 1024
+_SMALL: Final = 128 * 1024
 """Up to this size a batch is copied into its request, which is one piece then."""
 _MOST_AHEAD: Final = 1024 * 1024
 """Bytes that wait for the socket, from which on nothing more is sent without acknowledgements."""
