@@ -31,6 +31,7 @@ CLIENT: dict[str, Use] = {
     "abort_buffered": lambda kafka: kafka.abort_buffered(),
     "purge_topics": lambda kafka: kafka.purge_topics("orders"),
     "init_transactions": lambda kafka: kafka.init_transactions(),
+    "take_transactional_id": lambda kafka: kafka.take_transactional_id("billing"),
     "begin_transaction": lambda kafka: kafka.begin_transaction(),
     "transaction": lambda kafka: kafka.transaction(),
     "transaction_state": lambda kafka: kafka.transaction_state,

@@ -17,12 +17,13 @@ from ottla.client.arguments import check_interceptors, check_no_group, config_of
 from ottla.client.blocking.forks import forked_error, on_fork
 from ottla.client.core import ClientCore
 from ottla.client.deadline import check_timeout, within
-from ottla.client.home_loop import CallingThreads
+from ottla.client.home_loop import CallingThreads, check_there_is_a_loop
 from ottla.client.metrics import MetricsSnapshot
 from ottla.client.partitioners import Partitioner
 from ottla.client.partitioners.function import PartitionFunction
 from ottla.client.produce.batch_delivery import BatchDelivery
 from ottla.client.produce.producer import Producer
+from ottla.client.produce.producer_id import ProducerIdentity
 from ottla.client.produce.record_path import NoRoom
 from ottla.client.requests.requests import Shard
 from ottla.config import ClientConfig, ClientOptions
@@ -242,6 +243,27 @@ class AsyncClient:
         """
         check_timeout(timeout)
         await self._transactions().init(timeout)
+
+    async def take_transactional_id(
+        self,
+        transactional_id: str,
+        identity: tuple[int, int] | None = None,
+        *,
+        transaction_timeout_ms: int | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Goes on with another transactional id than the configured one, on the connections that there are.
+
+        Not while a transaction is open, or its outcome unknown; one that is prepared stays as it is. With `identity`,
+        producer id and epoch, it is the producer that another process has initialized, and nothing initializes it
+        here: after an error, take an id anew. `transaction_timeout_ms` is for the new id, in place of the option.
+        """
+        check_timeout(timeout)
+        manager = self._transactions()
+        if not transactional_id:
+            raise ValueError(f"transactional_id={transactional_id!r}: a name is needed, which is not empty")
+        given = None if identity is None else ProducerIdentity(*identity)
+        await manager.take(transactional_id, given, transaction_timeout_ms, timeout)
 
     async def begin_transaction(self, timeout: float | None = None) -> AsyncTransaction:
         """Begins a transaction: what is produced from now on belongs to it, until its `commit` or `abort`."""
@@ -501,7 +523,7 @@ class AsyncClient:
             # The same one each time: its traceback must not grow.
             raise self._ended.with_traceback(None)
         if self._core is None:
-            _check_there_is_a_loop()
+            check_there_is_a_loop()
             self._core = ClientCore(
                 self.config,
                 self._runtime,
@@ -557,16 +579,6 @@ class AsyncClient:
         if self._finalizer is not None:
             self._finalizer.detach()
             self._finalizer = None
-
-
-def _check_there_is_a_loop() -> None:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        raise RuntimeError(
-            "an AsyncClient is used inside a coroutine, where a loop runs: put this into an async def that "
-            "asyncio.run() runs, or use ottla.Client, which blocks"
-        ) from None
 
 
 def _warn_of_lost_records(producer: Producer) -> None:

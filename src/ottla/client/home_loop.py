@@ -67,3 +67,14 @@ class HomeLoop:
             f"this AsyncClient belongs to the event loop that it was first used on, {self.loop!r}{state} "
             f"and {found}: make a client for each loop, inside of the coroutine that runs on it"
         )
+
+
+def check_there_is_a_loop() -> None:
+    """A RuntimeError where an AsyncClient is first used outside of a coroutine."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise RuntimeError(
+            "an AsyncClient is used inside a coroutine, where a loop runs: put this into an async def that "
+            "asyncio.run() runs, or use ottla.Client, which blocks"
+        ) from None

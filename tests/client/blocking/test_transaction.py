@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import ottla
 from ottla.client.blocking.client import Client
 from ottla.client.group.membership import GroupMetadata
 from ottla.client.topic_partition import TopicPartition
@@ -123,3 +124,17 @@ def test_a_prepared_transaction_is_ended_by_another_client(played: PlayedKafka, 
             (other.commit_prepared if commit else other.abort_prepared)(prepared)
         (transaction.commit if commit else transaction.abort)()
     assert played.ends == [(True, 0), (False, 1)]
+
+
+def test_a_coroutine_function_runs_with_the_client_on_its_loop(played: PlayedKafka, client: Client) -> None:
+    async def prepares(kafka: ottla.AsyncClient, name: str) -> ottla.PreparedTransaction:
+        await kafka.take_transactional_id(name)
+        transaction = await kafka.begin_transaction()
+        await kafka.produce(TOPIC, b"1", partition=0)
+        return await transaction.prepare()
+
+    value = client.run(lambda kafka: prepares(kafka, "transfers"))
+    assert value.transactional_id == "transfers"
+    client.take_transactional_id("billing")
+    client.commit_prepared(value)
+    assert played.ends == [(True, value.epoch)]

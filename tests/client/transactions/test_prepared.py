@@ -9,13 +9,15 @@ import pytest
 from ottla.client.client import AsyncClient
 from ottla.client.transactions.machine import TransactionStatus
 from ottla.client.transactions.prepared import PreparedTransaction
+from ottla.client.transactions.transaction import AsyncTransaction
 from ottla.errors import (
     AbortNeededError,
     PreparedTransactionError,
     TransactionPendingError,
     TransactionStateError,
 )
-from tests.client.transactions.played import FENCED, LOSE, OPTIONS, TOPIC, PlayedKafka, with_played
+from ottla.wire.messages import InitProducerIdRequest, ProduceRequest
+from tests.client.transactions.played import DROP, FENCED, LOSE, OPTIONS, TOPIC, PlayedKafka, with_played
 from tests.client.worlds import World
 
 BOTH = pytest.mark.parametrize("version", [1, 2])
@@ -143,5 +145,102 @@ def test_a_transaction_without_records_is_not_prepared() -> None:
             await transaction.prepare()
         await transaction.abort()
         assert kafka.count("EndTxn") == 0
+
+    with_played(body)
+
+
+# Another transactional id
+
+
+@BOTH
+def test_one_client_prepares_under_many_names(version: int) -> None:
+    async def body(world: World, kafka: PlayedKafka, client: AsyncClient) -> None:
+        first = await prepared(kafka, client)
+        await client.take_transactional_id("transfers", transaction_timeout_ms=1234)
+        assert client.transaction_state.status is TransactionStatus.UNINITIALIZED
+        second = await prepared(kafka, client)
+        assert (first.transactional_id, second.transactional_id) == ("billing", "transfers")
+        assert second.epoch > first.epoch
+        inits = [request for _, _, request in kafka.asked if isinstance(request, InitProducerIdRequest)]
+        assert [each.transactional_id for each in inits] == ["billing", "transfers"]
+        assert inits[1].transaction_timeout_ms == 1234
+        produced = [request for _, _, request in kafka.asked if isinstance(request, ProduceRequest)]
+        assert [each.transactional_id for each in produced] == ["billing", "transfers"]
+        await stranger(world, kafka).commit_prepared(second)
+        assert kafka.ends[-1] == (True, second.epoch)
+
+    with_played(body, version)
+
+
+@BOTH
+def test_an_identity_of_another_process_is_never_initialized(version: int) -> None:
+    async def body(world: World, kafka: PlayedKafka, client: AsyncClient) -> None:
+        await client.init_transactions()
+        state = client.transaction_state
+        other = world.client(kafka.bootstrap, **OPTIONS)
+        await other.take_transactional_id("billing", (state.producer_id, state.epoch))
+        transaction = await other.begin_transaction()
+        await other.produce(TOPIC, b"", partition=0)
+        await transaction.commit()
+        assert kafka.ends == [(True, state.epoch)]
+        assert kafka.count("InitProducerId") == 1
+        assert other.transaction_state.transaction_version == version
+
+    with_played(body, version)
+
+
+def test_an_identity_that_has_failed_does_not_go_on() -> None:
+    async def body(world: World, kafka: PlayedKafka, client: AsyncClient) -> None:
+        await client.init_transactions()
+        state = client.transaction_state
+        await client.take_transactional_id("billing", (state.producer_id, state.epoch))
+        transaction = await client.begin_transaction()
+        kafka.will("Produce", 87)  # INVALID_RECORD: given up, and the sequence has a gap
+        await client.produce(TOPIC, b"", partition=0)
+        with pytest.raises(AbortNeededError):
+            await transaction.commit()
+        await transaction.abort()
+        with pytest.raises(TransactionStateError, match="initialized by another process"):
+            await client.begin_transaction()
+        assert kafka.count("InitProducerId") == 1
+
+    with_played(body, 1)
+
+
+def test_another_name_is_not_taken_while_a_transaction_is_open() -> None:
+    async def body(world: World, kafka: PlayedKafka, client: AsyncClient) -> None:
+        transaction = await client.begin_transaction()
+        await client.produce(TOPIC, b"", partition=0)
+        with pytest.raises(TransactionStateError, match="has not ended"):
+            await client.take_transactional_id("transfers")
+        await transaction.abort()
+        await client.take_transactional_id("transfers")
+        with pytest.raises(ValueError, match="not empty"):
+            await client.take_transactional_id("")
+        # What was of the other name is over.
+        with pytest.raises(TransactionStateError, match="another one has begun since"):
+            await (await _begun(client, transaction)).commit()
+
+    with_played(body)
+
+
+async def _begun(client: AsyncClient, older: AsyncTransaction) -> AsyncTransaction:
+    await client.begin_transaction()
+    older._outcome = ""
+    return older
+
+
+def test_an_initialization_that_hangs_ends_with_the_name() -> None:
+    async def body(world: World, kafka: PlayedKafka, client: AsyncClient) -> None:
+        kafka.will("InitProducerId", *[DROP] * 3)
+        with pytest.raises(TransactionPendingError):
+            await client.init_transactions(timeout=0.01)
+        await client.take_transactional_id("transfers")
+        await client.init_transactions()
+        inits = [request for _, _, request in kafka.asked if isinstance(request, InitProducerIdRequest)]
+        names = [each.transactional_id for each in inits]
+        # Only what was sent when the other name was taken.
+        assert names.count("billing") == 1
+        assert names[-1] == "transfers"
 
     with_played(body)

@@ -12,7 +12,7 @@ rest is done on a loop that the calling thread runs (driver.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
@@ -209,6 +209,21 @@ class Client:
         """Makes this client the producer of its transactional_id; the first `begin_transaction` does it by itself."""
         self._driver.call(self._client.init_transactions(timeout))
 
+    def take_transactional_id(
+        self,
+        transactional_id: str,
+        identity: tuple[int, int] | None = None,
+        *,
+        transaction_timeout_ms: int | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Goes on with another transactional id than the configured one, on the connections that there are."""
+        self._driver.call(
+            self._client.take_transactional_id(
+                transactional_id, identity, transaction_timeout_ms=transaction_timeout_ms, timeout=timeout
+            )
+        )
+
     def begin_transaction(self, timeout: float | None = None) -> Transaction:
         """Begins a transaction: what is produced from now on belongs to it, until its `commit` or `abort`."""
         from ottla.client.blocking.transaction import Transaction
@@ -321,6 +336,19 @@ class Client:
         from ottla.client.blocking.admin import Admin
 
         return Admin(self._core.admin, self._driver.call)
+
+    def run(self, function: Callable[[AsyncClient], Awaitable[_T]]) -> _T:
+        """Runs a coroutine function with the `AsyncClient` in here, on its loop, and blocks until it returns.
+
+            kafka.run(lambda client: copy(client, "orders", "archive"))
+
+        What it does there must not block. Ctrl-C cancels it.
+        """
+
+        async def running() -> _T:
+            return await function(self._client)
+
+        return self._driver.call(running())
 
     def request(
         self,

@@ -436,6 +436,11 @@ class Producer:
         """Fails everything that no request is pending with; what then has to be sent again fails by itself."""
         self._failures.fail_all(error)
 
+    def on_transactional_id(self) -> None:
+        """Requests name another transactional id from now on; nothing is on its way."""
+        for recbuf in self._topics.by_buffer.values():
+            recbuf.template = None
+
     async def drained(self) -> None:
         """Until everything that was produced before is delivered or failed."""
         await self._flush(None)

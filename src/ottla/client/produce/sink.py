@@ -348,7 +348,7 @@ class Sink:
                 ProduceRequest.PartitionProduceData(index=recbuf.partition, records=records)
             )
         return ProduceRequest(
-            transactional_id=self._settings.transactional_id,
+            transactional_id=self._context.ids.transactional_id,
             acks=self._settings.acks,
             timeout_ms=self._settings.request_timeout_ms,
             topic_data=list(topics.values()),

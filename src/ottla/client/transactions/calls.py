@@ -121,6 +121,8 @@ class CoordinatorCalls:
             if not goes_on():
                 return None
             await self._clock.sleep(self._delay(asked.call, outcome.error, attempts))
+            if not goes_on():
+                return None
             attempts += 1
 
     async def _attempt(self, asked: CoordinatorRequest[_Response]) -> CallOutcome[_Response]:

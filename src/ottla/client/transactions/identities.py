@@ -47,6 +47,11 @@ class TransactionalIds:
         self._resume = resume
         self._timer: Timer | None = None
 
+    def use(self, machine: TransactionMachine) -> None:
+        """The client has taken another transactional id."""
+        self._machine = machine
+        self.transactional_id = machine.transactional_id
+
     @property
     def most_version(self) -> int | None:
         """The highest version of Produce that this transaction may use."""

@@ -1,6 +1,7 @@
 """TransactionMachine: the transactional producer of a client, as a state machine. Every move of it is here.
 
     uninitialized -> initializing -> ready -> in transaction -> committing -> ready
+                  -> ready, as the producer that another process has initialized
                                                              -> aborting   -> ready
                                                              -> prepared   -> committing, aborting
 
@@ -47,7 +48,7 @@ class TransactionStatus(Enum):
 _S = TransactionStatus
 
 _MOVES: Final[Mapping[TransactionStatus, tuple[TransactionStatus, ...]]] = {
-    _S.UNINITIALIZED: (_S.INITIALIZING,),
+    _S.UNINITIALIZED: (_S.INITIALIZING, _S.READY),
     _S.INITIALIZING: (_S.READY, _S.UNINITIALIZED, _S.FATAL_ERROR),
     _S.READY: (_S.IN_TRANSACTION, _S.INITIALIZING, _S.FATAL_ERROR),
     _S.IN_TRANSACTION: (_S.PREPARED, _S.COMMITTING, _S.ABORTING, _S.ABORTABLE_ERROR, _S.FATAL_ERROR),
@@ -59,6 +60,7 @@ _MOVES: Final[Mapping[TransactionStatus, tuple[TransactionStatus, ...]]] = {
 }
 _OPEN: Final = (_S.IN_TRANSACTION, _S.PREPARED, _S.COMMITTING)
 """Records may be on their way."""
+_UNSETTLED: Final = (_S.IN_TRANSACTION, _S.COMMITTING, _S.ABORTING, _S.ABORTABLE_ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,8 @@ class TransactionMachine:
         self.error: KafkaError | None = None
         self.needs_bump = False
         """The next transaction needs an epoch of its own, which only InitProducerId gives."""
+        self.is_adopted = False
+        """Another process has initialized it, and this one may not."""
         self.is_end_sent = False
         self.groups: dict[str, None] = {}
         """Whose offsets belong to the transaction."""
@@ -143,6 +147,28 @@ class TransactionMachine:
         self.needs_bump = False
         self.error = None
 
+    def adopt(self, identity: ProducerIdentity, version: int) -> None:
+        """Goes on as the producer that another process has initialized, with which nothing was sent yet."""
+        self._move(_S.READY)
+        self.identity, self.version = identity, version
+        self.is_adopted = True
+
+    def check_initialize(self) -> None:
+        """Raises where InitProducerId would take the id away from the process that has initialized it."""
+        if self.is_adopted:
+            raise TransactionStateError(
+                f"the producer {self.identity} of {self.transactional_id!r} was initialized by another process, and "
+                "after an error it does not go on in this one: take a transactional id anew"
+            )
+
+    def check_leave(self) -> None:
+        """Raises while the client may not take another transactional id: a transaction is open, or in doubt."""
+        if self.status in _UNSETTLED:
+            raise TransactionStateError(
+                f"the client cannot take another transactional id: the transaction of {self.transactional_id!r} has "
+                f"not ended ({self.status.value}). Commit, abort or prepare it first"
+            )
+
     def not_initialized(self, error: KafkaError) -> None:
         """Refused for now; the next begin tries again."""
         self._move(_S.UNINITIALIZED)
@@ -165,7 +191,7 @@ class TransactionMachine:
 
     def use_version(self, version: int) -> None:
         """Of the next transaction. A rise needs an epoch at which no transaction was written the older way."""
-        if version > self.version:
+        if version > self.version and not self.is_adopted:
             self.needs_bump = True
         self.version = version
 

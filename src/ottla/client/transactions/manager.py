@@ -1,5 +1,6 @@
 """TransactionManager: the transactions of one client, on its loop. It carries out what the machine's states ask for.
 
+    take      another transactional id takes the place of this one; nothing is sent
     init      InitProducerId, by which the coordinator fences an older producer and ends what that left open
     begin     nothing is sent; the first begin initializes, unless a session has done so
     add       partitions that batches wait for, gathered, one request for all (below transaction.version 2)
@@ -76,11 +77,13 @@ class TransactionManager:
         self._tasks = context.tasks
         self._features = context.brokers.features
         self.call_timeout = config.default_api_timeout_ms / 1000
+        self._configured_timeout_ms = config.transaction_timeout_ms
         self.timeout_ms = config.transaction_timeout_ms
         """After how long the coordinator aborts a transaction; InitProducerId says it."""
         self.machine = TransactionMachine(config.transactional_id)
         self.ids = TransactionalIds(self.machine, self._clock, self._add_soon, self._resume)
         self.calls = CoordinatorCalls(context, requests)
+        self._requests = requests
         self._producer: Producer
         self._turn = asyncio.Lock()
         """Held by the one request that is under way."""
@@ -105,6 +108,46 @@ class TransactionManager:
             if self.machine.status is _S.READY:
                 self.machine.needs_bump = True
 
+    # Another transactional id
+
+    async def take(
+        self,
+        transactional_id: str,
+        identity: ProducerIdentity | None,
+        timeout_ms: int | None,
+        timeout: float | None,
+    ) -> None:
+        """Leaves the transactional id as it is, with what is prepared there, and goes on with another one."""
+        self.machine.check_leave()
+        seconds = self.call_timeout if timeout is None else timeout
+        try:
+            await within(self._clock, seconds, self._settled(identity is not None))
+        except TimeoutError:
+            raise TransactionPendingError(
+                f"{transactional_id!r} cannot be taken yet: after {seconds:g} s records are still under way, or no "
+                "broker has said which transactions the cluster has"
+            ) from None
+        # The last of its records may have failed meanwhile.
+        self.machine.check_leave()
+        machine = TransactionMachine(transactional_id)
+        # A transaction of the id before must not be taken for one of this.
+        machine.number = self.machine.number + 1
+        if identity is not None:
+            machine.adopt(identity, self._version())
+        self.timeout_ms = self._configured_timeout_ms if timeout_ms is None else timeout_ms
+        self.machine = machine
+        # An InitProducerId that is still repeated for the id before ends by itself.
+        self._init = None
+        self.ids.use(machine)
+        self._producer.on_transactional_id()
+        self._producer.forget_failures()
+
+    async def _settled(self, needs_version: bool) -> None:
+        await self._producer.drained()
+        if needs_version:
+            # A broker that has been connected to has said what the cluster has agreed to.
+            await self._requests.brokers_known()
+
     # Initializing
 
     async def init(self, timeout: float | None = None) -> None:
@@ -112,6 +155,7 @@ class TransactionManager:
         self.machine.raise_if_fatal()
         if not self.machine.must_initialize:
             return
+        self.machine.check_initialize()
         if self._init is None:
             self._init = self._spawn(self._initialize(), "initialize transactions")
         error = await self._joined(self._init, timeout, "InitProducerId has no outcome yet")
@@ -125,13 +169,16 @@ class TransactionManager:
             self._init = self._spawn(self._initialize(), "initialize transactions")
 
     async def _initialize(self) -> KafkaError | None:
+        machine = self.machine
         try:
             async with self._turn:
-                replaced = self.machine.initialize()
+                replaced = machine.initialize()
                 outcome = await self.calls.settle(
-                    init_producer(self.machine.transactional_id, self.timeout_ms, replaced)
+                    init_producer(machine.transactional_id, self.timeout_ms, replaced),
+                    lambda: self.machine is machine,
                 )
-                assert outcome is not None
+                if outcome is None or self.machine is not machine:
+                    return TransactionStateError("the client has taken another transactional id meanwhile")
                 if outcome.consequence is Consequence.GO_ON:
                     assert outcome.response is not None
                     identity = ProducerIdentity(outcome.response.producer_id, outcome.response.producer_epoch)
@@ -145,7 +192,8 @@ class TransactionManager:
                     self.machine.not_initialized(outcome.error)
                 return outcome.error
         finally:
-            self._init = None
+            if self.machine is machine:
+                self._init = None
 
     def _version(self) -> int:
         level = self._features.level(TRANSACTION_VERSION)
