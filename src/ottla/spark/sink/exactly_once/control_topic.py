@@ -1,0 +1,166 @@
+"""The control topic of a sink: made if it is missing, grown for wider batches, and read from its end.
+
+Whatever is read here is what the partition's leader has committed up to its last stable offset, at the moment of the
+call. Callers read a partition only when the transactional id that writes to it has been initialized, or its
+coordinator has refused to end a transaction: what had ended before is complete then, and visible.
+
+A read goes backwards from the end in steps that double, since in a compacted topic the last record may lie anywhere
+before the end: transactions that were aborted, and the marks of those that ended, take offsets too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from ottla.client.deadline import Deadline, within
+from ottla.client.topic_partition import TopicPartition
+from ottla.errors import (
+    ApiTimeoutError,
+    InvalidPartitionsError,
+    NoSuchPartitionError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
+from ottla.spark.sink.exactly_once.control_records import BatchDecision, SlotMarker
+from ottla.spark.sink.exactly_once.errors import SinkError
+from ottla.spark.sink.exactly_once.names import SinkNames
+
+if TYPE_CHECKING:
+    from ottla.client.client import AsyncClient
+    from ottla.runtime import Clock
+
+_FEWEST_SLOTS: Final = 8
+"""How many slots a control topic begins with; it grows by doubling, so that few batches have to wait for it."""
+_CONFIGS: Final[Mapping[str, object]] = {"cleanup.policy": "compact"}
+_FIRST_STEP: Final = 8
+_AGAIN_S: Final = 0.1
+"""Brokers hear of new topics and partitions one after the other."""
+
+
+async def ensure_control_topic(
+    kafka: AsyncClient,
+    names: SinkNames,
+    *,
+    replication_factor: int = -1,
+    configs: Mapping[str, object] | None = None,
+) -> int:
+    """The topic is there afterwards; how many slots it has room for."""
+    deadline = _deadline(kafka)
+    while True:
+        try:
+            return await slots_of(kafka, names)
+        except UnknownTopicOrPartitionError as missing:
+            if deadline.left() == 0:
+                raise missing
+        try:
+            await kafka.admin.create_topic(
+                names.control_topic,
+                1 + _FEWEST_SLOTS,
+                replication_factor,
+                configs={**_CONFIGS, **(configs or {})},
+                timeout=deadline.left(),
+            )
+        except TopicAlreadyExistsError:
+            # By another driver, or by the attempt before whose response was lost; not every broker knows it yet.
+            await _clock(kafka).sleep(_AGAIN_S)
+
+
+async def slots_of(kafka: AsyncClient, names: SinkNames) -> int:
+    """How many slots have a marker partition; UnknownTopicOrPartitionError where there is no topic."""
+    described = await kafka.admin.describe_topic(names.control_topic)
+    return len(described.partitions) - 1
+
+
+async def ensure_slot(kafka: AsyncClient, names: SinkNames, slot: int) -> None:
+    """The marker partition of a slot is there afterwards. Tasks that do this at once do not harm one another."""
+    deadline = _deadline(kafka)
+    while (slots := await slots_of(kafka, names)) <= slot:
+        if deadline.left() == 0:
+            raise SinkError(
+                f"topic {names.control_topic} has {slots + 1} partitions after {deadline.seconds:g} s, and slot "
+                f"{slot} of sink {names.sink_id!r} needs {slot + 2}"
+            )
+        total = _FEWEST_SLOTS
+        while total <= slot:
+            total *= 2
+        try:
+            await kafka.admin.create_partitions(names.control_topic, total + 1, timeout=deadline.left())
+        except InvalidPartitionsError:
+            # Another task was quicker, and this broker has not heard of it.
+            await _clock(kafka).sleep(_AGAIN_S)
+
+
+async def produce_control(kafka: AsyncClient, to: TopicPartition, key: bytes, value: bytes) -> None:
+    """Hands a record over, for the transaction that is open."""
+    deadline = _deadline(kafka)
+    while True:
+        try:
+            await kafka.produce(to.topic, value, key, partition=to.partition)
+            return
+        except NoSuchPartitionError:
+            # The producer knows the topic from before it has grown, and has asked for it by now.
+            if deadline.left() == 0:
+                raise
+            await _clock(kafka).sleep(_AGAIN_S)
+
+
+async def last_decision(kafka: AsyncClient, names: SinkNames) -> BatchDecision | None:
+    value = await _last_value(kafka, names.decisions)
+    return None if value is None else BatchDecision.decode(value[0], names)
+
+
+async def last_marker(kafka: AsyncClient, names: SinkNames, slot: int) -> SlotMarker | None:
+    value = await _last_value(kafka, names.markers(slot))
+    return None if value is None else SlotMarker.decode(value[0], names)
+
+
+async def _last_value(kafka: AsyncClient, partition: TopicPartition) -> tuple[bytes | None] | None:
+    deadline = _deadline(kafka)
+    listed = await kafka.admin.list_offsets([partition], isolation="read_committed")
+    end = listed[partition].offset or 0
+    step = _FIRST_STEP
+    until = end
+    while until > 0:
+        since = max(0, end - step)
+        try:
+            found = await within(
+                _clock(kafka), deadline.left(), _last_between(kafka, partition, since, until)
+            )
+        except TimeoutError:
+            raise ApiTimeoutError(
+                f"the last record of {partition} was not read within {deadline.seconds:g} s"
+            ) from None
+        if found is not None:
+            return found
+        until = since
+        step *= 2
+    return None
+
+
+async def _last_between(
+    kafka: AsyncClient, partition: TopicPartition, since: int, until: int
+) -> tuple[bytes | None] | None:
+    config = kafka.config.replace(isolation_level="read_committed", auto_offset_reset="earliest", group_id="")
+    consumer = kafka._consume(
+        (partition,),
+        config,
+        start=since,
+        stop=until,
+        key_deserializer="bytes",
+        value_deserializer="bytes",
+    )
+    found: tuple[bytes | None] | None = None
+    async with consumer:
+        async for record in consumer:
+            if record.offset < until:
+                found = (record.value,)
+    return found
+
+
+def _clock(kafka: AsyncClient) -> Clock:
+    return kafka._runtime.clock
+
+
+def _deadline(kafka: AsyncClient) -> Deadline:
+    return Deadline(_clock(kafka), kafka.config.default_api_timeout_ms / 1000)
