@@ -138,3 +138,13 @@ def test_a_coroutine_function_runs_with_the_client_on_its_loop(played: PlayedKaf
     client.take_transactional_id("billing")
     client.commit_prepared(value)
     assert played.ends == [(True, value.epoch)]
+
+
+def test_producing_needs_a_transaction_also_with_another_transactional_id(client: Client) -> None:
+    for name in ("transfers", "billing"):
+        client.take_transactional_id(name)
+        transaction = client.begin_transaction()
+        client.produce(TOPIC, b"1", partition=0)
+        transaction.prepare()
+        with pytest.raises(TransactionStateError, match="no transaction"):
+            client.produce(TOPIC, b"2", partition=0)

@@ -49,6 +49,7 @@ class TransactionalIds:
 
     def use(self, machine: TransactionMachine) -> None:
         """The client has taken another transactional id."""
+        machine.on_closed, self._machine.on_closed = self._machine.on_closed, None
         self._machine = machine
         self.transactional_id = machine.transactional_id
 
