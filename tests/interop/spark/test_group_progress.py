@@ -58,7 +58,7 @@ def test_a_query_is_seen_by_tools_for_groups_while_it_runs_and_when_it_has_ended
         produce(client, topic, partition=0, count=10)
         ended = start(spark, broker, topic, tmp_path, {"availableNow": True})
         assert ended.awaitTermination(WITHIN)
-        assert lag(client, topic) == [(10, 0), (0, 0)]
+        eventually(lambda: lag(client, topic) == [(10, 0), (0, 0)], "the progress of a query that ended")
 
         produce(client, topic, partition=1, count=5)
         assert lag(client, topic) == [(10, 0), (0, 5)]

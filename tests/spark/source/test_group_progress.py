@@ -16,6 +16,7 @@ import pytest
 import ottla
 from ottla import TopicPartition
 from ottla.broker import Cluster, error, never
+from ottla.spark.source import group_progress
 from ottla.spark.source.checkpoint import PartitionOffsets
 from ottla.spark.source.group_progress import CommitSchedule, Farewell, GroupProgress
 
@@ -23,6 +24,12 @@ ORDERS = TopicPartition("orders", 0)
 LOGGER = "ottla.spark.source.group_progress"
 LONG = 3600.0
 """Seconds between two commits: the second one is made by who hurries, or not at all."""
+
+
+@pytest.fixture(autouse=True)
+def there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine takes longer than a query should wait."""
+    monkeypatch.setattr(group_progress, "FAREWELL", 60.0)
 
 
 def at(offset: int) -> PartitionOffsets:
@@ -235,11 +242,11 @@ def test_a_coordinator_that_does_not_respond_costs_the_end_of_a_query_no_more_th
 # The end of the process
 
 _PROGRAM = """
-import sys, time
+import sys
 from ottla.spark.source.group_progress import Farewell
 farewell = Farewell()
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     sys.stdin.read()
 finally:
     print("committed", flush=True)

@@ -16,6 +16,7 @@ from ottla import TopicPartition
 from ottla.broker import Cluster, delay
 from ottla.errors import DataLossError
 from ottla.spark.options.connector import SourceOptions
+from ottla.spark.source import group_progress
 from ottla.spark.source.checkpoint import end_offset, from_json, plan_in, start_in
 from ottla.spark.source.packing import RangePartition, Split
 from ottla.spark.source.stream_reader import KafkaStreamReader, StreamStartError
@@ -630,13 +631,19 @@ def test_a_task_reads_with_a_copy_of_the_reader(make: MakeReader) -> None:
 GROUP = {"ottla.commit.group": "lag"}
 
 
+@pytest.fixture
+def patient_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine takes longer to commit than a query should wait."""
+    monkeypatch.setattr(group_progress, "FAREWELL", 60.0)
+
+
 def committed(kafka: Cluster) -> dict[TopicPartition, int]:
     with ottla.Client(kafka.bootstrap) as client:
         found = client.admin.group_offsets("lag")
     return {partition: offset.offset for partition, offset in found.items() if offset is not None}
 
 
-@pytest.mark.usefixtures("topic")
+@pytest.mark.usefixtures("topic", "patient_end")
 def test_a_group_is_told_what_is_finished_and_nothing_that_may_not_be(
     kafka: Cluster, make: MakeReader
 ) -> None:
@@ -650,7 +657,7 @@ def test_a_group_is_told_what_is_finished_and_nothing_that_may_not_be(
     assert committed(kafka) == {TopicPartition("t", 0): 5}
 
 
-@pytest.mark.usefixtures("topic")
+@pytest.mark.usefixtures("topic", "patient_end")
 def test_a_query_that_ends_by_itself_has_committed_its_last_batch_before(
     kafka: Cluster, make: MakeReader
 ) -> None:

@@ -125,8 +125,9 @@ class GroupProgress:
                 self._thread.start()
             self._changed.notify_all()
 
-    def flush(self, timeout: float = FAREWELL) -> bool:
-        """Commits now what was reported; whether that was done in time, or an attempt at it failed."""
+    def flush(self, timeout: float | None = None) -> bool:
+        """Commits now what was reported, within `FAREWELL` seconds; whether an attempt has ended by then."""
+        timeout = FAREWELL if timeout is None else timeout
         with self._changed:
             self._hurries = True
             self._changed.notify_all()
@@ -134,8 +135,9 @@ class GroupProgress:
             self._hurries = False
             return done
 
-    def close(self, timeout: float = FAREWELL) -> None:
+    def close(self, timeout: float | None = None) -> None:
         """Commits what is left, and ends the thread; an attempt that hangs is left behind."""
+        timeout = FAREWELL if timeout is None else timeout
         if not self.flush(timeout):
             _log.warning(
                 "the last progress of the query is not committed to group %s (ottla.commit.group): that took longer"
@@ -204,6 +206,8 @@ class GroupProgress:
         )
 
     def _done(self, offsets: PartitionOffsets, error: KafkaError | None) -> None:
+        # First: a flush returns when the attempt is reported, and not in the middle of it.
+        self._report(error)
         with self._changed:
             if error is None:
                 self._schedule.succeeded(offsets, self._clock())
@@ -215,7 +219,6 @@ class GroupProgress:
             if self._hurries and (error is not None or self._schedule.wait(self._clock()) is None):
                 self._hurries = False
             self._changed.notify_all()
-        self._report(error)
 
     def _report(self, error: KafkaError | None) -> None:
         # By their kinds: texts may have a duration in them, or a port.
