@@ -129,9 +129,11 @@ class GroupProgress:
         """Commits now what was reported, within `FAREWELL` seconds; whether an attempt has ended by then."""
         timeout = FAREWELL if timeout is None else timeout
         with self._changed:
+            if self._thread is None or self._ends:
+                return True
             self._hurries = True
             self._changed.notify_all()
-            done = self._changed.wait_for(lambda: not self._hurries or self._thread is None, timeout)
+            done = self._changed.wait_for(lambda: not self._hurries, timeout)
             self._hurries = False
             return done
 
