@@ -6,11 +6,15 @@ Every part has a client of its own, as in Spark, where each runs in another proc
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.client.client import AsyncClient
-from ottla.spark.sink.exactly_once.driver import commit_batch, start_batch
+from ottla.errors import DeliveryError
+from ottla.spark.sink.exactly_once.control_records import BatchDecision, SlotTransaction
+from ottla.spark.sink.exactly_once.driver import _decide, commit_batch, start_batch
+from ottla.spark.sink.exactly_once.endings import PATIENCE_S
 from ottla.spark.sink.exactly_once.names import SinkNames
 from ottla.spark.sink.exactly_once.task import Attempt, begin_attempt
 from ottla.spark.sink.exactly_once.values import BatchStart, TaskOutcome
@@ -39,9 +43,18 @@ class SinkWorld:
     def __init__(self, world: World, cluster: AsyncCluster) -> None:
         self.world = world
         self.cluster = cluster
+        self._clients: list[AsyncClient] = []
 
     def client(self) -> AsyncClient:
-        return self.world.client(self.cluster, transactional_id="unused", **OPTIONS)
+        client = self.world.client(self.cluster, transactional_id="unused", **OPTIONS)
+        self._clients.append(client)
+        return client
+
+    async def close(self) -> None:
+        """While the cluster is there. Records that an attempt could not deliver were its error, and are no news."""
+        for client in self._clients:
+            with suppress(DeliveryError):
+                await client.close()
 
     async def start(self, names: SinkNames = NAMES, **options: Any) -> BatchStart:
         return await start_batch(self.client(), names, **{"timeout_ms": TIMEOUT_MS, **options})
@@ -65,6 +78,18 @@ class SinkWorld:
 
     async def commit(self, batch_id: int, outcomes: list[TaskOutcome], **options: Any) -> None:
         await commit_batch(self.client(), QUERY, batch_id, outcomes, **options)
+
+    async def decide_only(self, batch_id: int, outcomes: list[TaskOutcome]) -> None:
+        """A driver that dies right behind its decision."""
+        decision = BatchDecision(
+            QUERY,
+            batch_id,
+            len(outcomes),
+            tuple(
+                SlotTransaction(each.slot, each.prepared) for each in outcomes if each.prepared is not None
+            ),
+        )
+        await _decide(self.client(), outcomes[0].start, decision, PATIENCE_S)
 
     async def batch(self, batch_id: int, *rows: list[str]) -> list[TaskOutcome]:
         """A whole one; a list of rows for each task."""
@@ -105,6 +130,8 @@ def with_sink(scenario: Scenario, version: int = 2, brokers: int = 1, seed: int 
             "transaction.state.log.num.partitions": "3",
         }
         async with world.cluster(brokers, topics={TOPIC: PARTITIONS}, config=config, **options) as cluster:
-            await scenario(SinkWorld(world, cluster))
+            sink = SinkWorld(world, cluster)
+            await scenario(sink)
+            await sink.close()
 
     in_simulation(body, seed)

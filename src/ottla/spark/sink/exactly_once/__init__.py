@@ -15,6 +15,8 @@ again finds what it has written.
 | task.py | one attempt of a task |
 | endings.py | many transactions ended side by side |
 | sweep.py | transactions that dead attempts have left open |
+| recovery.py | what a query that is gone has left: look, finish, abort, forget |
+| leases.py | names for batch writes, from a bounded pool |
 | errors.py | what can go wrong, for users |
 
 All of it are coroutines on an `AsyncClient` that has a transactional id: a program that blocks calls them with

@@ -37,6 +37,10 @@ class BatchDecision:
     """How many the batch had, with those that had nothing to write, or had written before."""
     transactions: tuple[SlotTransaction, ...]
 
+    def is_covered_by(self, marker: SlotMarker | None) -> bool:
+        """Whether the marker of a slot says that its part of this batch is committed."""
+        return marker is not None and marker.query_id == self.query_id and marker.batch_id >= self.batch_id
+
     def encode(self) -> bytes:
         # Without the transactional ids, which follow from the slots: a batch may have thousands of tasks.
         return _encoded(

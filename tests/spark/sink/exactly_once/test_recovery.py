@@ -1,0 +1,104 @@
+"""What a query that is gone has left: looked at without a change, finished, aborted, forgotten."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.client.topic_partition import TopicPartition
+from ottla.spark.sink.exactly_once.errors import SinkError
+from ottla.spark.sink.exactly_once.recovery import (
+    UnknownSinkError,
+    abort_sink,
+    finish_sink,
+    forget_sink,
+    sink_state,
+)
+from tests.spark.sink.exactly_once.batches import NAMES, TOPIC, SinkWorld, with_sink
+
+BOTH = pytest.mark.parametrize("version", [1, 2])
+
+
+@BOTH
+def test_what_is_open_is_told_with_whom_it_blocks(version: int) -> None:
+    async def scenario(sink: SinkWorld) -> None:
+        await sink.batch(0, ["a"], ["b"])
+        start = await sink.start()
+        await sink.task(start, 1, 1, "c", "d")
+        state = await sink_state(sink.client(), NAMES)
+        assert state.last is not None
+        assert (state.last.batch_id, state.last.tasks, state.lost) == (0, 2, ())
+        assert {slot: marker.batch_id for slot, marker in state.markers.items()} == {0: 0, 1: 0}
+        assert [(left.slot, left.is_decided) for left in state.open] == [(1, False)]
+        assert state.blocked == {
+            NAMES.markers(1): (1,),
+            TopicPartition(TOPIC, 0): (1,),
+            TopicPartition(TOPIC, 1): (1,),
+        }
+        assert not state.is_complete
+        # Looking has changed nothing.
+        assert await sink.open_ids() == [NAMES.slot_id(1)]
+
+    with_sink(scenario, version)
+
+
+@BOTH
+@pytest.mark.parametrize("way", ["finish", "abort"])
+def test_a_decided_batch_is_finished_and_never_aborted(version: int, way: str) -> None:
+    async def scenario(sink: SinkWorld) -> None:
+        start = await sink.start()
+        outcomes = await sink.tasks(start, 0, ["a"], ["b"])
+        await sink.decide_only(0, outcomes)
+        await sink.task(start, 0, 5, "left")
+        state = await sink_state(sink.client(), NAMES)
+        assert [(left.slot, left.is_decided) for left in state.open] == [(0, True), (1, True), (5, False)]
+        if way == "abort":
+            state = await abort_sink(sink.client(), NAMES)
+            assert [left.slot for left in state.open] == [0, 1]
+            assert await sink.committed() == []
+        state = await finish_sink(sink.client(), NAMES)
+        assert state.is_complete
+        assert await sink.committed() == ["a", "b"]
+
+    with_sink(scenario, version)
+
+
+@BOTH
+def test_a_query_that_still_runs_is_fenced_by_it(version: int) -> None:
+    async def scenario(sink: SinkWorld) -> None:
+        start = await sink.start()
+        outcomes = await sink.tasks(start, 0, ["a"])
+        state = await abort_sink(sink.client(), NAMES)
+        assert state.is_complete
+        with pytest.raises(SinkError):
+            await sink.commit(0, outcomes)
+        assert await sink.committed() == []
+
+    with_sink(scenario, version)
+
+
+def test_a_sink_that_is_forgotten_can_be_another_querys() -> None:
+    async def scenario(sink: SinkWorld) -> None:
+        await sink.batch(7, ["a"])
+        await forget_sink(sink.client(), NAMES)
+        with pytest.raises(UnknownSinkError, match="no topic ottla-sink-billing"):
+            await sink_state(sink.client(), NAMES)
+        start = await sink.start()
+        assert start.last is None
+        assert not (await sink.begin(start, 0, 0, query_id="query-2")).skips
+
+    with_sink(scenario)
+
+
+@BOTH
+def test_a_sink_whose_batch_lacks_rows_is_not_forgotten(version: int) -> None:
+    async def scenario(sink: SinkWorld) -> None:
+        start = await sink.start()
+        outcomes = await sink.tasks(start, 0, ["a"], ["b"])
+        await sink.decide_only(0, outcomes)
+        # A late attempt aborts what was decided.
+        await sink.begin(start, 0, 1)
+        with pytest.raises(SinkError, match=r"of batch 0 the tasks \[1\] are not committed"):
+            await forget_sink(sink.client(), NAMES)
+        assert (await sink_state(sink.client(), NAMES)).lost == (1,)
+
+    with_sink(scenario, version)
