@@ -18,6 +18,8 @@ COMMANDS = [
     *(["topic", each] for each in ("list", "describe", "create", "delete", "alter", "partitions")),
     ["group"],
     *(["group", each] for each in ("list", "describe", "lag", "reset", "delete", "delete-offsets")),
+    ["pipeline"],
+    ["pipeline", "recover"],
 ]
 
 

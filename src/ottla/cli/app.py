@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 import ottla.cli.consume
 import ottla.cli.group
+import ottla.cli.pipeline
 import ottla.cli.produce
 import ottla.cli.topic
 import ottla.cli.txn
@@ -73,6 +74,7 @@ app.command("consume")(ottla.cli.consume.consume)
 app.add_typer(ottla.cli.topic.app, name="topic")
 app.add_typer(ottla.cli.group.app, name="group")
 app.add_typer(ottla.cli.txn.app, name="txn")
+app.add_typer(ottla.cli.pipeline.app, name="pipeline")
 
 
 def _version(requested: bool) -> None:

@@ -110,7 +110,7 @@ def describe(
             each.producer_id,
             each.producer_epoch,
             each.timeout_ms,
-            _moment(each.started_at),
+            moment(each.started_at),
             each.coordinator,
             partition_list(each.partitions),
         )
@@ -156,7 +156,7 @@ def producers(
             each.producer_id,
             each.producer_epoch,
             each.last_sequence,
-            _moment(each.last_timestamp),
+            moment(each.last_timestamp),
             None if each.coordinator_epoch < 0 else each.coordinator_epoch,
             each.transaction_start_offset,
         )
@@ -214,7 +214,7 @@ def find_hanging(
             each.producer.producer_id,
             each.producer.producer_epoch,
             each.producer.transaction_start_offset,
-            _moment(each.producer.last_timestamp),
+            moment(each.producer.last_timestamp),
             each.transactional_id,
         )
         for each in found
@@ -315,7 +315,8 @@ def parse_duration(text: str, option: str) -> float:
     return float(int(found[1]) * _SECONDS[found[2]])
 
 
-def _moment(milliseconds: int | None) -> str | None:
+def moment(milliseconds: int | None) -> str | None:
+    """A time as brokers have it, for people; None where they have none."""
     if milliseconds is None or milliseconds < 0:
         return None
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")

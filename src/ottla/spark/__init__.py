@@ -22,17 +22,19 @@ if TYPE_CHECKING:
     from ottla.spark.options.parsing import OptionError
     from ottla.spark.process.registration import register
     from ottla.spark.process.replace import replace_kafka, restore_kafka
+    from ottla.spark.sink.recover import recover
 
-__all__ = ["OptionError", "OttlaDataSource", "register", "replace_kafka", "restore_kafka"]
+__all__ = ["OptionError", "OttlaDataSource", "recover", "register", "replace_kafka", "restore_kafka"]
 
 _MODULES = {
     "OptionError": "ottla.spark.options.parsing",
     "OttlaDataSource": "ottla.spark.datasource",
+    "recover": "ottla.spark.sink.recover",
     "register": "ottla.spark.process.registration",
     "replace_kafka": "ottla.spark.process.replace",
     "restore_kafka": "ottla.spark.process.replace",
 }
-_WITHOUT_PYSPARK = frozenset({"OptionError"})
+_WITHOUT_PYSPARK = frozenset({"OptionError", "recover"})
 
 
 def __getattr__(name: str) -> object:
