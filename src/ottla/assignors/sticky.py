@@ -6,7 +6,9 @@ topics, shares are known from the start and the assignment is made in one pass (
 loaded member is filled up and the rest balanced (`mixed`).
 
 cooperative-sticky withholds what another member still owns: a member revokes before the next rebalance gives it away
-(KIP-429).
+(KIP-429). It comes to rest, but for one rare case that Kafka's client has as well, round for round: members that read
+different topics and have racks. What lies on another rack is dropped before the partitions that none owns are dealt,
+and the balance that follows may give it back to the same member, so that each round undoes the last.
 """
 
 from __future__ import annotations
