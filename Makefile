@@ -73,8 +73,9 @@ nemesis: $(STAMP) ## a replicated cluster under faults of every kind, in simulat
 nemesis-groups: $(STAMP) ## chains of consumer groups under the same faults, with members that come and go (NEMESIS_SEEDS=N)
 	$(PY) -m tests.sim --trial groups --seeds $(NEMESIS_SEEDS)
 
-chains: $(STAMP) ## chains of consumer groups on sockets, with many records (CHAIN_RECORDS=N)
-	OTTLA_CHAIN_RECORDS=$(CHAIN_RECORDS) $(PY) -m pytest tests/client/group/test_chains.py
+chains: $(STAMP) ## chains of consumer groups, and of sessions, on sockets, with many records (CHAIN_RECORDS=N)
+	OTTLA_CHAIN_RECORDS=$(CHAIN_RECORDS) $(PY) -m pytest tests/client/group/test_chains.py \
+		tests/client/transactions/test_session_chains.py
 
 copies: $(STAMP) ## topics copied in transactions while brokers and copiers are bounced, on all clusters (COPY_RECORDS=N)
 	OTTLA_COPY_RECORDS=$(COPY_RECORDS) $(PY) -m pytest tests/interop/transactions/test_copies.py
