@@ -9,6 +9,7 @@ standard input ends. It may be killed at any moment: the next one of the same tr
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -23,8 +24,10 @@ from ottla.client.blocking.client import Client
 from ottla.errors import KafkaError
 
 _ROOT = Path(__file__).parents[3]
-_STOP_S = 60.0
+_STOP_S = 150.0
 _CALL_S = 30.0
+_STUCK_S = 60.0
+"""librdkafka may stay in `send_offsets_to_transaction` for ever after its coordinator went, whatever the timeout."""
 _ABORTED_OF_TEN = 2
 _PASSING = ("_TIMED_OUT", "_WAIT_COORD", "_TRANSPORT", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
 
@@ -151,11 +154,22 @@ class _OnPurpose(Exception):  # noqa: N818  not an error: the transaction is to 
 def _repeat(call: Any) -> Any:
     """A call that may be repeated until it succeeds, or says that it will not."""
     while True:
+        stuck = threading.Timer(_STUCK_S, _begin_anew)
+        stuck.daemon = True
+        stuck.start()
         try:
             return call()
         except KafkaException as error:
             if not error.args[0].retriable() and not _is_passing(error):
                 raise
+        finally:
+            stuck.cancel()
+
+
+def _begin_anew() -> None:
+    """This process as it was started, in place of itself: to the brokers that is a crash."""
+    sys.stderr.write("copier: a call does not return, so the copier starts again\n")
+    os.execv(sys.executable, [sys.executable, "-m", "tests.interop.transactions.copier", *sys.argv[1:]])
 
 
 def _is_passing(error: KafkaException) -> bool:

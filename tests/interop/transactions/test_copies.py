@@ -7,7 +7,6 @@ The transactional copy of Kafka's system tests. `make copies` runs all of it wit
 from __future__ import annotations
 
 import os
-import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,61 +14,24 @@ from dataclasses import dataclass
 from itertools import product
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from tests.interop import confluent
-from tests.interop.brokers import ApacheBroker, Broker, EmbeddedBroker
+from tests.interop.brokers import Broker
+from tests.interop.transactions.bounced import (
+    DURABLE,
+    CommittedReader,
+    bounce_brokers,
+    committed_numbers,
+    make_durable,
+)
 from tests.interop.transactions.copier import Copier
-from tests.interop.transactions.producer import STATE_TOPIC
-from tests.interop.waiting import eventually
 
 IS_WHOLE = "OTTLA_COPY_RECORDS" in os.environ
 RECORDS = int(os.environ.get("OTTLA_COPY_RECORDS", "1500"))
 WITHIN_S = 300.0 + RECORDS / 100
-OFFSETS = "__consumer_offsets"
 SIZE = 750 if IS_WHOLE else 50
 BOUNCES = (1, 2, 3) if IS_WHOLE else (2,)
 """When copiers are bounced: so many fifths of the records have been copied."""
-
-
-class Reader:
-    """A reader of committed records, in a thread of its own."""
-
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self.values: list[int] = []
-        self._stop = threading.Event()
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": f"reader-{uuid.uuid4().hex[:8]}",
-                "isolation.level": "read_committed",
-                "enable.auto.commit": False,
-                "log_level": 0,
-            }
-        )
-        partitions = range(confluent.partitions(bootstrap, topic))
-        self._consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
-        self._thread = threading.Thread(target=self._read)
-
-    def _read(self) -> None:
-        while not self._stop.is_set():
-            for message in self._consumer.consume(1000, 0.2):
-                if message.error() is None:
-                    self.values.append(int(message.value() or b""))
-
-    def __enter__(self) -> Reader:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-        self._consumer.close()
-
-    def wait_for(self, count: int) -> None:
-        eventually(
-            lambda: len(self.values) >= count, f"{count} records, of {len(self.values)}", WITHIN_S, every=0.1
-        )
 
 
 @dataclass(frozen=True)
@@ -80,17 +42,15 @@ class Copy:
     source: str
     target: str
     copiers: list[Copier]
-    following: Reader
+    following: CommittedReader
     ordered: bool
 
     def check(self) -> None:
         """Until all is copied; each number once, for the reader that followed and for one that comes afterwards."""
-        self.following.wait_for(RECORDS)
+        self.following.wait_for(RECORDS, WITHIN_S)
         for copier in self.copiers:
             copier.stop()
-        with Reader(self.bootstrap, self.target) as afterwards:
-            afterwards.wait_for(RECORDS)
-            self._check(afterwards.values)
+        self._check(committed_numbers(self.bootstrap, self.target))
         self._check(self.following.values)
 
     def _check(self, values: list[int]) -> None:
@@ -104,13 +64,13 @@ class Copy:
 def copying(broker: Broker, client: str, ordered: bool) -> Iterator[Copy]:
     """As in the system tests: one partition to one where the order counts, else two to three with two copiers."""
     sources, targets = (1, 1) if ordered else (2, 3)
-    safe = {"min.insync.replicas": "2"}
-    source, target = broker.create_topic(sources, safe), broker.create_topic(targets, safe)
+    source, target = broker.create_topic(sources, DURABLE), broker.create_topic(targets, DURABLE)
     numbers = [str(number).encode() for number in range(RECORDS)]
     confluent.produce(broker.bootstrap, source, numbers, within=120, idempotent=True)
     group = f"copy-{uuid.uuid4().hex[:12]}"
+    make_durable(broker, group)
     with ExitStack() as stack:
-        following = stack.enter_context(Reader(broker.bootstrap, target))
+        following = stack.enter_context(CommittedReader(broker.bootstrap, target))
         copiers = [
             stack.enter_context(
                 Copier(client, broker.bootstrap, group, f"{group}-{number}", source, target, str(SIZE))
@@ -127,19 +87,6 @@ def bounce_copiers(copiers: list[Copier], hard: bool) -> None:
         else:
             copier.stop()
         copier.start()
-
-
-def bounce_brokers(broker: Broker, hard: bool, topics: list[str]) -> None:
-    """One node after the other goes and comes back; the next goes when it is in sync again."""
-    for node in broker.node_ids:
-        if hard:
-            broker.kill_node(node)
-            broker.wait_until_fenced(node)
-        else:
-            broker.stop_node(node)
-        broker.start_node(node)
-        for topic in topics:
-            broker.wait_until_in_sync(topic, confluent.partitions(broker.bootstrap, topic))
 
 
 IN_EVERY_RUN = {(True, "ottla", "confluent-kafka"), (False, "apache", "ottla")}
@@ -167,34 +114,26 @@ def cases(*, of_brokers: bool) -> list[object]:
     return found
 
 
-@pytest.fixture
-def bounced(request: pytest.FixtureRequest) -> Broker:
-    """A cluster of three nodes, of either kind, which notices soon that a node has gone."""
-    if request.param == "ottla":
-        return EmbeddedBroker(request.getfixturevalue("alert3"))
-    return ApacheBroker(request.getfixturevalue("apache3"))
-
-
 @pytest.mark.parametrize(
-    ("bounced", "client", "hard", "ordered"), cases(of_brokers=False), indirect=["bounced"]
+    ("failing3", "client", "hard", "ordered"), cases(of_brokers=False), indirect=["failing3"]
 )
 def test_every_record_is_copied_once_while_copiers_are_bounced(
-    bounced: Broker, client: str, hard: bool, ordered: bool
+    failing3: Broker, client: str, hard: bool, ordered: bool
 ) -> None:
-    with copying(bounced, client, ordered) as copy:
+    with copying(failing3, client, ordered) as copy:
         for share in BOUNCES:
-            copy.following.wait_for(RECORDS * share // 5)
+            copy.following.wait_for(RECORDS * share // 5, WITHIN_S)
             bounce_copiers(copy.copiers, hard)
         copy.check()
 
 
 @pytest.mark.parametrize(
-    ("bounced", "client", "hard", "ordered"), cases(of_brokers=True), indirect=["bounced"]
+    ("failing3", "client", "hard", "ordered"), cases(of_brokers=True), indirect=["failing3"]
 )
 def test_every_record_is_copied_once_while_brokers_are_bounced(
-    bounced: Broker, client: str, hard: bool, ordered: bool
+    failing3: Broker, client: str, hard: bool, ordered: bool
 ) -> None:
-    with copying(bounced, client, ordered) as copy:
-        copy.following.wait_for(RECORDS // 10)
-        bounce_brokers(bounced, hard, [copy.source, copy.target, STATE_TOPIC, OFFSETS])
+    with copying(failing3, client, ordered) as copy:
+        copy.following.wait_for(RECORDS // 10, WITHIN_S)
+        bounce_brokers(failing3, failing3.node_ids, hard, [copy.source, copy.target])
         copy.check()
