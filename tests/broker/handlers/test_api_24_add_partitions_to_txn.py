@@ -88,6 +88,32 @@ def test_a_partition_that_is_not_there_fails_all_of_them(
     assert described(kafka, "wrong").transaction_state == "Empty"
 
 
+@pytest.mark.parametrize("version", [3, 5])
+def test_a_topic_without_partitions_is_not_in_the_response(
+    kafka: Cluster, new_topic: Callable[..., str], version: int
+) -> None:
+    name = f"nothing-added-{version}"
+    producer_id, epoch = begin(kafka, name)
+    nothing = [AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=new_topic(kafka), partitions=[])]
+    request = AddPartitionsToTxnRequest(
+        transactions=[
+            RequestedTransaction(
+                transactional_id=name, producer_id=producer_id, producer_epoch=epoch, topics=nothing
+            )
+        ]
+    )
+    if version < 4:
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=name,
+            v3_and_below_producer_id=producer_id,
+            v3_and_below_producer_epoch=epoch,
+            v3_and_below_topics=nothing,
+        )
+    response = send(kafka, request, version, AddPartitionsToTxnResponse)
+    assert response.results_by_topic_v3_and_below == []
+    assert [each.topic_results for each in response.results_by_transaction] == ([] if version < 4 else [[]])
+
+
 @pytest.mark.parametrize("version", [4, 5])
 def test_leaders_add_and_verify_partitions_of_many_transactions(
     kafka: Cluster, new_topic: Callable[..., str], version: int

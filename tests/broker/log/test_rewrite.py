@@ -132,6 +132,13 @@ def test_a_batch_of_half_a_producer_is_not_compressed_anew(epoch: int, sequence:
     assert refused.value.code == (UnknownServerError if sequence >= 0 else InvalidRecordError).code
 
 
+def test_a_batch_of_a_transaction_of_no_producer_is_not_compressed_anew() -> None:
+    nobody = encode_batch(RECORDS, transactional=True)
+    stored(nobody, LogConfig())
+    with pytest.raises(UnknownServerError):
+        stored(nobody, LogConfig(compression_type="gzip"))
+
+
 def test_a_batch_that_is_compressed_anew_has_no_horizon_for_deletes() -> None:
     data = stored(encode_batch(RECORDS[:2], delete_horizon=NOW - 5), LogConfig(compression_type="gzip"))
     (header,) = batch_headers(data)

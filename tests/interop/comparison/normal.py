@@ -38,16 +38,17 @@ _IDENTITY = (
     "key",
     "node_id",
     "broker_id",
+    "transactional_id",
 )
 # Lists whose order says something: which value of a config wins, which transaction came first.
 ORDERED = frozenset({"synonyms", "aborted_transactions"})
 # Lists that Kafka takes from a hash map, of what has no name.
-_SORTED = frozenset({"active_producers"})
+_SORTED = frozenset({"active_producers", "partitions"})
 LEFT_OUT = frozenset({"throttle_time_ms"})
 VARYING = frozenset(
     {"host", "port", "cluster_id", "finalized_features_epoch", "log_dir", "total_bytes", "usable_bytes"}
 )
-CLOCKS = frozenset({"log_append_time_ms", "timestamp", "last_timestamp"})
+CLOCKS = frozenset({"log_append_time_ms", "timestamp", "last_timestamp", "transaction_start_time_ms"})
 _A_DAY_MS = 24 * 60 * 60 * 1000
 # What a text gives away about where and when it was written.
 _TRACES = (
@@ -87,8 +88,8 @@ def _field(name: str, value: Any, world: World) -> Plain:
 
 def _list(name: str, values: list[Any], world: World) -> Plain:
     if not values or not isinstance(values[0], WireStruct):
-        return [_scalar(name, value, world) for value in values]
-    if name in _SORTED:
+        return [_scalar(name, value, world) for value in (sorted(values) if name in _SORTED else values)]
+    if name == "active_producers":
         values = sorted(values, key=lambda value: value.producer_id)
     identity = next((field for field in _IDENTITY if field in values[0].FIELDS), None)
     if identity is None or name in ORDERED:

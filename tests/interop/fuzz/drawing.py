@@ -40,6 +40,7 @@ _LOWEST: Final = {
     "DeleteTopics": 1,
     "DescribeConfigs": 1,
     "DescribeAcls": 1,
+    "OffsetFetch": 1,
 }
 
 

@@ -45,8 +45,8 @@ MASKED: Final[tuple[Masked, ...]] = (
 
 NOT_ASKED: Final[tuple[NotAsked, ...]] = (
     NotAsked(
-        "InitProducerId and transactional batches with a transactional id, coordinators of transactions",
-        "whether the markers of the last transaction are written is a matter of time",
+        "requests of a transaction whose markers are on their way",
+        "whether they are written is a matter of time: scripts wait for that",
     ),
     NotAsked("Produce with null records", "Apache Kafka fails inside and does not answer"),
     NotAsked("AlterConfigs that names a resource twice", "Apache Kafka fails inside and does not answer"),

@@ -163,8 +163,10 @@ class Player:
         return bool(self._ask(InitProducerIdRequest(transactional_id=None), 4).error_code == 0)
 
     def _has_coordinators(self) -> bool:
-        answer = self._ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["group"]), 4)
-        return bool(answer.coordinators[0].error_code == 0)
+        answers = [
+            self._ask(FindCoordinatorRequest(key_type=kind, coordinator_keys=["fuzz"]), 4) for kind in (0, 1)
+        ]
+        return all(answer.coordinators[0].error_code == 0 for answer in answers)
 
     def _ask(self, request: Message, version: int) -> Any:
         correlation_id = next(self._correlation_ids)

@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from tests.interop.fuzz import cluster, configs, conversations, fetching, offsets, produce, producers, topics
+from tests.interop.fuzz import (
+    cluster,
+    configs,
+    conversations,
+    fetching,
+    offsets,
+    produce,
+    producers,
+    topics,
+    transactions,
+)
 from tests.interop.fuzz.drawing import ODD, PLAIN, PLAIN_PARTITIONS, Draw, FuzzStep
 
 Kind = Callable[[Draw], FuzzStep | list[FuzzStep]]
@@ -28,6 +38,16 @@ WEIGHTS: Final[tuple[tuple[Kind, float], ...]] = (
     (producers.without_epoch, 0.5),
     (producers.describe, 2),
     (producers.expire, 0.25),
+    (transactions.whole, 2),
+    (transactions.initialise, 1),
+    (transactions.add_partitions, 1.5),
+    (transactions.add_offsets, 1),
+    (transactions.commit_offsets, 1.5),
+    (transactions.write, 2),
+    (transactions.end, 1.5),
+    (transactions.fetch_offsets, 1.5),
+    (transactions.describe, 0.7),
+    (transactions.list_all, 0.7),
     (conversations.topic_goes, 0.3),
     (conversations.records_go, 0.5),
     (topics.create, 2.5),
@@ -51,7 +71,7 @@ _STEPS: Final = 40
 def script(seed: int, number: int) -> list[FuzzStep]:
     """The steps of one script; the same for the same numbers."""
     draw = Draw(f"{seed}/{number}")
-    steps = [topics.first_topics(draw)]
+    steps = [topics.first_topics(draw), *transactions.first_producers(draw)]
     kinds, weights = [kind for kind, _ in WEIGHTS], [weight for _, weight in WEIGHTS]
     while len(steps) <= _STEPS:
         (kind,) = draw.choices(kinds, weights)

@@ -50,7 +50,7 @@ def _refuse(request: AddPartitionsToTxnRequest, error: BrokerError) -> AddPartit
 
 
 def _results(topics: Sequence[RequestedTopic], codes: dict[TopicPartition, int] | int) -> list[TopicResult]:
-    """With one code for all, or one for each."""
+    """With one code for all, or one for each. A topic without partitions is not in the response, as in Kafka's."""
     return [
         TopicResult(
             name=topic.name,
@@ -63,6 +63,7 @@ def _results(topics: Sequence[RequestedTopic], codes: dict[TopicPartition, int] 
             ],
         )
         for topic in topics
+        if topic.partitions
     ]
 
 

@@ -70,7 +70,9 @@ def for_topic(inspected: Inspected, config: LogConfig, now_ms: int) -> bytearray
 
 
 def _check_producer(batch: Batch) -> None:
-    """Kafka builds no batch for half a producer, and has no better error for it."""
+    """Kafka builds no batch for half a producer, or of a transaction of none, and has no better error for it."""
+    if batch.is_transactional and batch.producer_id == NO_PRODUCER_ID:
+        raise UnknownServerError("a transactional batch without a producer")
     if batch.producer_id != NO_PRODUCER_ID and (
         batch.producer_epoch == NO_EPOCH or batch.base_sequence <= NO_SEQUENCE
     ):
