@@ -88,30 +88,18 @@ def test_a_partition_that_is_not_there_fails_all_of_them(
     assert described(kafka, "wrong").transaction_state == "Empty"
 
 
-@pytest.mark.parametrize("version", [3, 5])
-def test_a_topic_without_partitions_is_not_in_the_response(
-    kafka: Cluster, new_topic: Callable[..., str], version: int
+@pytest.mark.parametrize("verifies", [True, False])
+def test_a_topic_without_partitions_is_in_the_response_unless_each_partition_has_its_code(
+    kafka: Cluster, new_topic: Callable[..., str], verifies: bool
 ) -> None:
-    name = f"nothing-added-{version}"
-    producer_id, epoch = begin(kafka, name)
-    nothing = [AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=new_topic(kafka), partitions=[])]
-    request = AddPartitionsToTxnRequest(
-        transactions=[
-            RequestedTransaction(
-                transactional_id=name, producer_id=producer_id, producer_epoch=epoch, topics=nothing
-            )
-        ]
-    )
-    if version < 4:
-        request = AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=name,
-            v3_and_below_producer_id=producer_id,
-            v3_and_below_producer_epoch=epoch,
-            v3_and_below_topics=nothing,
-        )
-    response = send(kafka, request, version, AddPartitionsToTxnResponse)
-    assert response.results_by_topic_v3_and_below == []
-    assert [each.topic_results for each in response.results_by_transaction] == ([] if version < 4 else [[]])
+    topic, name = new_topic(kafka), f"nothing-added-{verifies}"
+    nothing = transaction(name, begin(kafka, name), verify=verifies)
+    nothing.topics = [AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=[])]
+    for transactional_id in (name, ""):
+        nothing.transactional_id = transactional_id
+        request = AddPartitionsToTxnRequest(transactions=[nothing])
+        (result,) = send(kafka, request, 5, AddPartitionsToTxnResponse).results_by_transaction
+        assert [each.name for each in result.topic_results] == ([] if verifies else [topic])
 
 
 @pytest.mark.parametrize("version", [4, 5])

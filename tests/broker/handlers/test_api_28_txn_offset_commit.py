@@ -36,6 +36,7 @@ from tests.broker.worlds import Client, World, in_simulation
 Run = Callable[[WorldBody], object]
 
 UNKNOWN_PARTITION, NOT_LEADER, METADATA_TOO_LARGE, ILLEGAL_GENERATION, INVALID_GROUP = 3, 6, 12, 22, 24
+UNKNOWN_MEMBER = 25
 UNSTABLE, INVALID_EPOCH, INVALID_STATE, CONCURRENT, ABORTABLE, FENCED = 88, 47, 48, 51, 120, 90
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR, COORDINATOR_FENCED = 14, 15, 16, 52
 PARTITIONS = 5
@@ -259,8 +260,11 @@ def test_the_offsets_of_a_request_are_one_batch_of_the_producer_as_kafka_writes_
 
 def test_metadata_that_is_too_long_and_a_group_without_a_name_are_refused() -> None:
     async def body(w: World28) -> None:
+        assert await w.commit(member=("", 1)) == ILLEGAL_GENERATION
         assert await w.commit(metadata="x" * 4097) == METADATA_TOO_LARGE
         assert await w.fetch() == (0, -1)
+        # Nothing was written, but from now on there is a group, which has no members.
+        assert await w.commit(member=("", 1)) == UNKNOWN_MEMBER
         w.group = ""
         assert await w.commit() == INVALID_GROUP
 

@@ -50,7 +50,7 @@ def _refuse(request: AddPartitionsToTxnRequest, error: BrokerError) -> AddPartit
 
 
 def _results(topics: Sequence[RequestedTopic], codes: dict[TopicPartition, int] | int) -> list[TopicResult]:
-    """With one code for all, or one for each. A topic without partitions is not in the response, as in Kafka's."""
+    """With one code for all, or one for each: then, as in Kafka, without topics that have no partitions."""
     return [
         TopicResult(
             name=topic.name,
@@ -63,7 +63,7 @@ def _results(topics: Sequence[RequestedTopic], codes: dict[TopicPartition, int] 
             ],
         )
         for topic in topics
-        if topic.partitions
+        if topic.partitions or isinstance(codes, int)
     ]
 
 
@@ -119,8 +119,9 @@ async def _added(node: NodeContext, transaction: RequestedTransaction, version: 
     except UnsupportedVersionError:
         raise  # for the whole request: these are leaders of a cluster at another transaction.version
     except ProducerFencedError:
-        fenced = ProducerFencedError if version >= _FENCED_SINCE else InvalidProducerEpochError
-        return _results(transaction.topics, fenced.code)
+        code = (ProducerFencedError if version >= _FENCED_SINCE else InvalidProducerEpochError).code
     except BrokerError as error:
-        return _results(transaction.topics, error.code)
-    return _results(transaction.topics, 0)
+        code = error.code
+    else:
+        code = 0
+    return _results(transaction.topics, dict.fromkeys(partitions, code) if transaction.verify_only else code)

@@ -118,6 +118,7 @@ def test_a_member_of_no_group_cannot_commit(version: int, error: type[BrokerErro
 def test_metadata_that_is_too_long_refuses_its_partition() -> None:
     lone = LoneShard()
     assert commit(lone, metadata="x" * 4097) == [12]
+    assert list(lone.shard.groups) == ["g"]
     assert commit(lone, metadata="x" * 4096) == [0]
     assert len(lone.log) == 1
 

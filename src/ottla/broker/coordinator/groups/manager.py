@@ -84,7 +84,7 @@ class GroupShard:
             case OffsetCommitKey():
                 assert content is None or isinstance(content, OffsetCommitValue)
                 if content is not None:
-                    self._simple_group(named.group)
+                    self.simple_group(named.group)
                 self.offsets.replay((named.group, named.topic, named.partition), content, offset)
             case GroupMetadataKey():
                 assert content is None or isinstance(content, GroupMetadataValue)
@@ -101,14 +101,14 @@ class GroupShard:
             _log.warning("%s is left out: a newer release may have written it", error)
             return
         if isinstance(named, OffsetCommitKey) and isinstance(content, OffsetCommitValue):
-            self._simple_group(named.group)
+            self.simple_group(named.group)
             key_ = (named.group, named.topic, named.partition)
             self.offsets.replay_pending(producer_id, key_, content, offset)
 
     def end_transaction(self, producer_id: int, is_commit: bool, offset: int) -> None:
         self.offsets.end_transaction(producer_id, is_commit, offset)
 
-    def _simple_group(self, group_id: str) -> None:
+    def simple_group(self, group_id: str) -> None:
         """Offsets without a group are those of a consumer that no group manages."""
         if group_id not in self.groups:
             self.groups[group_id] = ClassicGroup(group_id, self.classic_rules)

@@ -84,6 +84,8 @@ def commit(shard: GroupShard, request: OffsetCommitRequest, version: int) -> Res
             committed.partitions.append(CommittedPartition(partition_index=partition.partition_index))
             key = (request.group_id, topic.name, partition.partition_index)
             records.append(_record(key, partition, now, expires, topic.topic_id))
+    if not records:
+        _remember(shard, request.group_id)
     return Result(records, response)
 
 
@@ -125,7 +127,17 @@ def commit_transactional(
                 continue
             key = (request.group_id, topic.name, partition.partition_index)
             records.append(_record(key, partition, now, _NEVER, ZERO_UUID))
+    if not records:
+        _remember(shard, request.group_id)
     return Result(records, response)
+
+
+def _remember(shard: GroupShard, group_id: str) -> None:
+    """Nothing of the request is written, and yet, as in Kafka, there is a simple group from now on.
+
+    It is not there any more after the shard has moved. Where something is written, the record makes the group.
+    """
+    shard.simple_group(group_id)
 
 
 def _record(
