@@ -25,7 +25,7 @@ FUZZ_SEED ?=
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup test test-spark test-sim test-kafka test-kafka-full
-.PHONY: chaos nemesis nemesis-groups chains interleavings soak copies fuzz fuzz-kafka sanitize
+.PHONY: chaos nemesis nemesis-groups nemesis-transactions chains interleavings soak copies fuzz fuzz-kafka sanitize
 .PHONY: lint format stubs bench wheel demo clean
 
 help: ## this list
@@ -72,6 +72,9 @@ nemesis: $(STAMP) ## a replicated cluster under faults of every kind, in simulat
 
 nemesis-groups: $(STAMP) ## chains of consumer groups under the same faults, with members that come and go (NEMESIS_SEEDS=N)
 	$(PY) -m tests.sim --trial groups --seeds $(NEMESIS_SEEDS)
+
+nemesis-transactions: $(STAMP) ## chains of transactional sessions, writers and readers under more faults still (NEMESIS_SEEDS=N)
+	$(PY) -m tests.sim --trial transactions --seeds $(NEMESIS_SEEDS)
 
 chains: $(STAMP) ## chains of consumer groups, and of sessions, on sockets, with many records (CHAIN_RECORDS=N)
 	OTTLA_CHAIN_RECORDS=$(CHAIN_RECORDS) $(PY) -m pytest tests/client/group/test_chains.py \

@@ -22,6 +22,8 @@ from typing import Final
 
 from ottla.sim.fault_kinds import KINDS
 from ottla.sim.group_trial import MEMBER_FAULTS, try_groups
+from ottla.sim.transaction_faults import TRANSACTION_KINDS
+from ottla.sim.transaction_trial import CLIENT_FAULTS, try_transactions
 from ottla.sim.trial import TrialReport, try_seed
 
 _PRINT_EVERY: Final = 5.0
@@ -63,6 +65,7 @@ TRIALS: Final = {
     for trial in (
         Trial("replication", try_seed, tuple(KINDS)),
         Trial("groups", try_groups, (*KINDS, *MEMBER_FAULTS)),
+        Trial("transactions", try_transactions, (*TRANSACTION_KINDS, *CLIENT_FAULTS)),
     )
 }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ottla.broker.cluster.cluster import AsyncCluster
@@ -43,12 +43,14 @@ class NemesisEvent(NamedTuple):
         return f"{self.time:9.3f} {self.what}"
 
 
-def draw_plan(random: Random, active: float, longest: float) -> list[PlannedFault]:
+def draw_plan(
+    random: Random, active: float, longest: float, kinds: Mapping[str, tuple[Kind, int]] = KINDS
+) -> list[PlannedFault]:
     """Faults for so many seconds; one of them lasts longer than `longest`, which is to be every timeout."""
     seconds = longest * random.uniform(1.05, 1.3)
     plan = [PlannedFault(random.uniform(1.0, max(1.0, active - seconds)), random.choice(LASTING), seconds)]
-    kinds, weights = list(KINDS), [weight for _, weight in KINDS.values()]
-    for kind in random.choices(kinds, weights, k=random.randint(_FEWEST, _MOST)):
+    weights = [weight for _, weight in kinds.values()]
+    for kind in random.choices(list(kinds), weights, k=random.randint(_FEWEST, _MOST)):
         seconds = random.choice(
             (random.uniform(0.02, 1.0), random.uniform(1.0, 5.0), random.uniform(5.0, 14.0))
         )
@@ -60,7 +62,12 @@ class Nemesis:
     """Carries a plan out."""
 
     def __init__(
-        self, runtime: SimRuntime, cluster: AsyncCluster, topic: str, clients: Sequence[str]
+        self,
+        runtime: SimRuntime,
+        cluster: AsyncCluster,
+        topic: str,
+        clients: Sequence[str],
+        kinds: Mapping[str, tuple[Kind, int]] = KINDS,
     ) -> None:
         self.struck: Counter[str] = Counter()
         self.events: list[NemesisEvent] = []
@@ -68,6 +75,7 @@ class Nemesis:
         self._cluster = cluster
         self._topic = topic
         self._clients = clients
+        self._kinds = kinds
         self._taken: dict[int, None] = {}
         self._is_over = asyncio.Event()
 
@@ -92,7 +100,7 @@ class Nemesis:
 
     async def _inflict(self, number: int, planned: PlannedFault) -> None:
         await asyncio.sleep(planned.at)
-        strike, _ = KINDS[planned.kind]
+        strike, _ = self._kinds[planned.kind]
         random = generator(self._runtime.seed, f"fault {number}")
         scene = Scene(self._runtime, self._cluster, self._topic, self._clients, random, self._taken)
         self._note(f"#{number} {planned.kind}")

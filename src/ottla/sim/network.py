@@ -97,6 +97,26 @@ class SimNetwork:
         for path in blocked:
             path.go_on()
 
+    def hold_back(self, sender: str, receiver: str) -> Callable[[], None]:
+        """What is on its way, and will be, on connections that are open now, from one machine to another.
+
+        A client that waits in vain makes another connection, and its requests overtake those that are held back.
+        These arrive when the caller calls what it gets here.
+        """
+        ports = [
+            (connection.client.port, connection.server.port)
+            for connection in self._memory.established.values()
+            if (connection.client.machine, connection.server.machine) == (sender, receiver)
+        ]
+        for pair in ports:
+            self.cut(*pair, "one way")
+
+        def release() -> None:
+            for pair in ports:
+                self.heal(*pair)
+
+        return release
+
     def slow_down(self, sender: str, receiver: str, seconds: float) -> None:
         """What one machine sends to another takes so much longer, until `speed_up`."""
         self._slowed[sender, receiver] = seconds
