@@ -2,6 +2,8 @@
 
 The client has waited in vain, has sent them again on another connection, or has given up, and goes on. What comes
 late has the epoch of a transaction that is over, and changes nothing: neither in the logs nor at the coordinator.
+With transaction.version 2 each transaction has another epoch than the last; below it, the client takes another one
+where it has to.
 """
 
 from __future__ import annotations
@@ -20,13 +22,14 @@ from ottla.errors import AbortNeededError
 from ottla.sim.runtime import SimRuntime
 from tests.client.worlds import World, in_simulation
 
+BOTH = pytest.mark.parametrize("version", [1, 2])
 REQUESTS = TopicPartition("requests", 0)
 READERS = GroupMetadata("readers")
 OPTIONS: dict[str, Any] = {
     "transactional_id": "billing",
     "linger_ms": 0,
     "request_timeout_ms": 1000,
-    "delivery_timeout_ms": 1500,
+    "delivery_timeout_ms": 6000,
     "retry_backoff_max_ms": 200,
 }
 LONG_ENOUGH = 5.0
@@ -60,9 +63,14 @@ async def state_of(client: AsyncClient) -> str:
     return str((await client.admin.describe_transaction("billing")).state)
 
 
-def with_one_broker(body: Callable[[World, AsyncCluster, AsyncClient], Awaitable[None]]) -> None:
+def with_one_broker(
+    version: int, body: Callable[[World, AsyncCluster, AsyncClient], Awaitable[None]]
+) -> None:
     async def main(world: World) -> None:
         async with world.cluster(1, topics={"orders": 1, "requests": 1}) as cluster:
+            if version < 2:
+                admin = world.client(cluster).admin
+                await admin.update_features({"transaction.version": version}, kind="safe_downgrade")
             client = world.client(cluster, **OPTIONS)
             # Every connection is there before anything is held back.
             async with client.transaction() as transaction:
@@ -73,8 +81,9 @@ def with_one_broker(body: Callable[[World, AsyncCluster, AsyncClient], Awaitable
     in_simulation(main)
 
 
+@BOTH
 @pytest.mark.parametrize("commits", [True, False])
-def test_a_late_end_leaves_the_next_transaction_open(commits: bool) -> None:
+def test_a_late_end_leaves_the_next_transaction_open(version: int, commits: bool) -> None:
     async def body(world: World, cluster: AsyncCluster, client: AsyncClient) -> None:
         first = await client.begin_transaction()
         await (await client.produce("orders", b"first"))
@@ -88,10 +97,11 @@ def test_a_late_end_leaves_the_next_transaction_open(commits: bool) -> None:
         expected = [b"warm", b"first"] if commits else [b"warm", b"second"]
         assert await read(world, cluster, "read_committed") == expected
 
-    with_one_broker(body)
+    with_one_broker(version, body)
 
 
-def test_a_late_batch_that_was_sent_again_is_not_stored_twice() -> None:
+@BOTH
+def test_a_late_batch_that_was_sent_again_is_not_stored_twice(version: int) -> None:
     async def body(world: World, cluster: AsyncCluster, client: AsyncClient) -> None:
         late = hold_back(world)
         async with client.transaction():
@@ -101,10 +111,11 @@ def test_a_late_batch_that_was_sent_again_is_not_stored_twice() -> None:
             await late()
         assert await read(world, cluster, "read_uncommitted") == [b"warm", b"first", b"second"]
 
-    with_one_broker(body)
+    with_one_broker(version, body)
 
 
-def test_a_late_batch_of_an_aborted_transaction_does_not_join_the_next_one() -> None:
+@BOTH
+def test_a_late_batch_of_an_aborted_transaction_does_not_join_the_next_one(version: int) -> None:
     async def body(world: World, cluster: AsyncCluster, client: AsyncClient) -> None:
         first = await client.begin_transaction()
         cluster.pause_node(1)
@@ -122,13 +133,16 @@ def test_a_late_batch_of_an_aborted_transaction_does_not_join_the_next_one() -> 
         await asyncio.sleep(LONG_ENOUGH)
         assert await state_of(client) == "CompleteCommit"
 
-    with_one_broker(body)
+    with_one_broker(version, body)
 
 
-def test_late_offsets_do_not_join_the_next_transaction() -> None:
+@BOTH
+def test_late_offsets_do_not_join_the_next_transaction(version: int) -> None:
     async def body(world: World, cluster: AsyncCluster, client: AsyncClient) -> None:
-        late = hold_back(world)
         async with client.transaction() as transaction:
+            # The group belongs to the transaction by now: what is held back is the TxnOffsetCommit.
+            await transaction.send_offsets({REQUESTS: 1}, READERS)
+            late = hold_back(world)
             await transaction.send_offsets({REQUESTS: 2}, READERS)
         async with client.transaction() as transaction:
             await transaction.send_offsets({REQUESTS: 3}, READERS)
@@ -137,4 +151,4 @@ def test_late_offsets_do_not_join_the_next_transaction() -> None:
         assert found is not None
         assert found.offset == 3
 
-    with_one_broker(body)
+    with_one_broker(version, body)

@@ -315,6 +315,15 @@ class TransactionMachine:
 
     # What goes wrong
 
+    def may_come_late(self) -> None:
+        """A request of the transaction has had no answer, and may still be on its way.
+
+        Since version 2 each transaction has an epoch of its own. Below it, an EndTxn that arrives in the next
+        transaction would end that one, and offsets would join it: only another epoch keeps them out.
+        """
+        if self.version < ADDED_BY_LEADER and not self.is_adopted:
+            self.needs_bump = True
+
     def failed(self, error: KafkaError, consequence: Consequence) -> None:
         """Something of the transaction has failed for good. The first reason stays, unless a worse one comes."""
         if consequence is Consequence.ABORT_AND_BUMP and self.version < ADDED_BY_LEADER:

@@ -39,6 +39,7 @@ from ottla.client.transactions.machine import (
 )
 from ottla.client.transactions.messages import (
     GROUPS_CHECKED_SINCE,
+    REPLACED_SINCE,
     add_offsets,
     add_partitions,
     commit_offsets,
@@ -91,6 +92,8 @@ class TransactionManager:
         self._adding: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[TransactionError | None] | None = None
         self._is_commit = False
+        self._replaces_epochs = False
+        """Whether the brokers let a producer go on in another epoch (KIP-360)."""
         self.checks_groups = True
         """Whether the last TxnOffsetCommit was of a version in which the coordinator checks the member (KIP-447)."""
 
@@ -181,6 +184,7 @@ class TransactionManager:
                     return TransactionStateError("the client has taken another transactional id meanwhile")
                 if outcome.consequence is Consequence.GO_ON:
                     assert outcome.response is not None
+                    self._replaces_epochs = outcome.version >= REPLACED_SINCE
                     identity = ProducerIdentity(outcome.response.producer_id, outcome.response.producer_epoch)
                     self.machine.initialized(identity, self._version())
                     _logger.info("%s produces as %s", self.machine.transactional_id, identity)
@@ -327,6 +331,7 @@ class TransactionManager:
         asked_at = self._clock.monotonic()
         outcome = await self.calls.settle(request)
         assert outcome is not None
+        self._may_come_late(outcome)
         self.ids.pause.ended(asked_at, self._clock.monotonic())
         if outcome.consequence is Consequence.GO_ON or self._is_nothing_open(call, outcome):
             machine.ended(_following(outcome))
@@ -343,6 +348,10 @@ class TransactionManager:
             return lost
         machine.commit_refused(error, outcome.consequence)
         return abort_needed(error)
+
+    def _may_come_late(self, outcome: CallOutcome[Any] | None) -> None:
+        if self._replaces_epochs and (outcome is None or outcome.is_unsure):
+            self.machine.may_come_late()
 
     def _is_nothing_open(self, call: TransactionalCall, outcome: CallOutcome[EndTxnResponse]) -> bool:
         """A partition was to be added, without a word from the coordinator, and it was not."""
@@ -429,6 +438,7 @@ class TransactionManager:
                 ),
                 lambda: machine.may_send,
             )
+            self._may_come_late(outcome)
             if outcome is not None and outcome.version >= 0:
                 self.checks_groups = outcome.version >= GROUPS_CHECKED_SINCE
             return self._error_of(outcome)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ottla.client.group.commits import OffsetAndMetadata
     from ottla.client.group.membership import GroupMetadata
 
-_REPLACED_SINCE: Final = 3
+REPLACED_SINCE: Final = 3
 """InitProducerId can name the identity that it replaces (KIP-360)."""
 _BATCHED_SINCE: Final = 4
 """From here on AddPartitionsToTxn is what brokers say to one another."""
@@ -59,7 +59,7 @@ def init_producer(
         build,
         InitProducerIdResponse,
         lambda response: response.error_code,
-        least=0 if replaced == NO_PRODUCER else _REPLACED_SINCE,
+        least=0 if replaced == NO_PRODUCER else REPLACED_SINCE,
     )
 
 
