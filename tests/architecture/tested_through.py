@@ -55,6 +55,10 @@ TESTED_THROUGH: dict[str, str] = {
     "sim/errors.py": "tests/sim/test_loop.py",
     "sim/fault_kinds.py": "tests/sim/test_nemesis.py",
     "sim/trial.py": "tests/sim/test_nemesis.py",
+    "sim/transaction_clients.py": "tests/sim/test_transaction_nemesis.py",
+    "sim/transaction_faults.py": "tests/sim/test_transaction_nemesis.py",
+    "sim/transaction_trial.py": "tests/sim/test_transaction_nemesis.py",
+    "sim/transaction_workload.py": "tests/sim/test_transaction_nemesis.py",
     "sim/watch.py": "tests/sim/test_planted_bugs.py",
     "sim/workload.py": "tests/sim/test_nemesis.py",
     # The compiled codecs are tested as what they make of every message, and one codec beside the next.

@@ -5,6 +5,7 @@ A bug is a function that patches the cluster, or the client, for as long as its 
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any, Final
 
 import pytest
@@ -20,8 +21,6 @@ from ottla.client.consume.cursor import Cursor
 from ottla.client.transactions.session import AsyncTransactSession
 from ottla.wire.messages import WriteTxnMarkersRequest
 from tests.sim.planted_bugs import Plant
-
-_LEVEL_0: Final = "level-0"
 
 
 def all_that_is_replicated_is_stable(patch: pytest.MonkeyPatch) -> None:
@@ -43,15 +42,23 @@ def aborted_transactions_are_told_from_too_early_on(patch: pytest.MonkeyPatch) -
     patch.setattr(log, "aborted_between", from_the_start)
 
 
-def one_partition_gets_the_other_marker(patch: pytest.MonkeyPatch) -> None:
-    """Of a commit, one partition is told that it was an abort."""
-    build = markers.markers_request
+def one_partition_is_told_of_aborts_only(patch: pytest.MonkeyPatch) -> None:
+    _turn_commits_to_aborts(patch, every=1)
 
-    def build_wrongly(batch: Any) -> WriteTxnMarkersRequest:
-        request = build(batch)
-        for marker in list(request.markers):
+
+def some_markers_say_the_opposite(patch: pytest.MonkeyPatch) -> None:
+    _turn_commits_to_aborts(patch, every=2)
+
+
+def _turn_commits_to_aborts(patch: pytest.MonkeyPatch, every: int) -> None:
+    """Of some commits, one of the partitions is told that they were aborts."""
+    build, counted = markers.markers_request, count()
+
+    def build_wrongly(queued: Any) -> WriteTxnMarkersRequest:
+        request = build(queued)
+        for marker in request.markers:
             for topic in marker.topics:
-                if topic.name == _LEVEL_0 and 1 in topic.partition_indexes:
+                if topic.name == "level-0" and 1 in topic.partition_indexes and next(counted) % every == 0:
                     marker.transaction_result = False
         return request
 
@@ -75,23 +82,15 @@ def repeated_batches_are_said_to_lie_at_the_start(patch: pytest.MonkeyPatch) -> 
 
 
 def a_new_leader_is_read_from_further_back(patch: pytest.MonkeyPatch) -> None:
-    _move_with_leaders(patch, -3)
-
-
-def a_new_leader_is_read_from_further_on(patch: pytest.MonkeyPatch) -> None:
-    _move_with_leaders(patch, 3)
-
-
-def _move_with_leaders(patch: pytest.MonkeyPatch, by: int) -> None:
     follow = Cursor.follow
 
-    def follow_elsewhere(self: Cursor, leader: int, epoch: int) -> bool:
+    def follow_and_go_back(self: Cursor, leader: int, epoch: int) -> bool:
         has_changed = follow(self, leader, epoch)
-        if has_changed and self.has_offset and self.offset > abs(by):
-            self.offset += by
+        if has_changed and self.has_offset:
+            self.offset = max(0, self.offset - 3)
         return has_changed
 
-    patch.setattr(Cursor, "follow", follow_elsewhere)
+    patch.setattr(Cursor, "follow", follow_and_go_back)
 
 
 def offsets_of_transactions_are_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -127,12 +126,12 @@ def former_members_commit(patch: pytest.MonkeyPatch) -> None:
 PLANTED_IN_TRANSACTIONS: Final[dict[Plant, tuple[tuple[str, ...], tuple[int, ...]]]] = {
     all_that_is_replicated_is_stable: (("precommitted read",), (0,)),
     aborted_transactions_are_not_told: (("aborted read",), (0,)),
-    aborted_transactions_are_told_from_too_early_on: (("lost write",), (1,)),
-    one_partition_gets_the_other_marker: (("torn transaction", "unseen"), (0,)),
+    aborted_transactions_are_told_from_too_early_on: (("poll skip",), (0,)),
+    one_partition_is_told_of_aborts_only: (("unseen",), (0,)),
+    some_markers_say_the_opposite: (("lost write", "torn transaction"), (0,)),
     sequences_are_not_looked_at: (("duplicate",), (0,)),
     repeated_batches_are_said_to_lie_at_the_start: (("inconsistent offset", "non-monotonic send"), (0,)),
     a_new_leader_is_read_from_further_back: (("non-monotonic poll",), (0,)),
-    a_new_leader_is_read_from_further_on: (("poll skip",), (0,)),
     offsets_of_transactions_are_forgotten: (("offsets and copies differ",), (0,)),
     offsets_of_aborted_transactions_count: (("not copied",), (4,)),
     offsets_of_open_transactions_are_not_waited_for: (("offset consumed twice",), (0,)),
