@@ -50,7 +50,7 @@ _T = TypeVar("_T")
 _POLL: Final = 1.0
 _RETRY: Final = 0.2
 _WORKS: Final = (0.0, 0.05, 0.3, 1.0)
-_RESTS: Final = (0.0, 0.5, 1.5)
+_RESTS: Final = (0.0, 1.0, 2.0)
 """Of a session, between two transactions."""
 _BREATH: Final = 0.3
 """Of a reader, between two polls that had records."""
@@ -75,7 +75,7 @@ class TransactionPlan:
     reader_options: ClientOptions
     dawdles: float
     """Longer than a transaction may be open."""
-    pause: float = 1.7
+    pause: float = 2.3
     """On average, between two transactions of a writer: each costs a dozen requests in every level of the chain."""
     most_records: int = 14
     """Of a transaction of a writer."""
@@ -295,7 +295,7 @@ class TransactionalWriter:
         ending = asyncio.get_running_loop().create_task(end(), name=f"{entry.name} is ended elsewhere")
         self._endings.append(ending)
         if self._random.random() < 0.7:
-            await asyncio.wait([ending])
+            await asyncio.gather(ending, return_exceptions=True)
         self._open_client()
 
 

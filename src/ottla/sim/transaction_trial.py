@@ -181,7 +181,8 @@ class TransactionSettings:
             TOPICS,
             writer_options=writes,
             session_options=sessions,
-            reader_options={**self.common(), "fetch_max_wait_ms": self.fetch_wait},
+            # Two readers of all partitions: what they fetch in vain would cost as much as all the rest.
+            reader_options={**self.common(), "fetch_max_wait_ms": self.request_timeout // 2},
             dawdles=max(self.transaction_timeout, self.session_timeout) / 1000 + 1.5,
         )
 
