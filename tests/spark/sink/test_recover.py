@@ -34,9 +34,9 @@ def test_what_was_decided_is_committed_and_what_was_not_is_aborted(
 ) -> None:
     begun = left_behind.start(cluster)
     outcomes = [left_behind.prepare(cluster, begun, 0, slot, b"decided-%d" % slot) for slot in range(2)]
-    left_behind.decide_and_die(cluster, begun, 0, outcomes)
     # An orphan of a wider attempt.
-    left_behind.prepare(cluster, begun, 1, 2, b"undecided")
+    left_behind.prepare(cluster, begun, 0, 2, b"undecided")
+    left_behind.decide_and_die(cluster, begun, 0, outcomes)
     shown = ottla.spark.recover(options, "billing")
     assert [(left.slot, left.is_decided) for left in shown.open] == [(0, True), (1, True), (2, False)]
     assert shown.blocked[TopicPartition("orders", 2)] == (2,)
@@ -67,8 +67,11 @@ def test_a_sink_that_is_forgotten_is_anothers_to_use(cluster: Cluster, options: 
     begun = left_behind.start(cluster)
     left_behind.commit(cluster, 0, [left_behind.prepare(cluster, begun, 0, 0, b"row")])
     assert ottla.spark.recover(options, "billing", "forget").is_complete
-    with pytest.raises(UnknownSinkError, match="has no topic ottla-sink-billing"):
-        ottla.spark.recover(options, "billing")
+    shown = ottla.spark.recover(options, "billing")
+    assert shown.last is not None
+    assert shown.last.is_released
+    with pytest.raises(UnknownSinkError, match="has no topic ottla-sink-other"):
+        ottla.spark.recover(options, "other")
     assert left_behind.committed(cluster) == [b"row"]
 
 

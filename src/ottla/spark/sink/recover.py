@@ -25,17 +25,11 @@ if TYPE_CHECKING:
 RecoverAction: TypeAlias = Literal["show", "finish", "abort", "forget"]
 
 
-async def _forgotten(kafka: AsyncClient, names: SinkNames) -> SinkState:
-    state = await finish_sink(kafka, names)
-    await forget_sink(kafka, names)
-    return state
-
-
 RECOVERIES: Final[Mapping[RecoverAction, Callable[[AsyncClient, SinkNames], Awaitable[SinkState]]]] = {
     "show": sink_state,
     "finish": finish_sink,
     "abort": abort_sink,
-    "forget": _forgotten,
+    "forget": forget_sink,
 }
 
 

@@ -79,6 +79,12 @@ class SinkWorld:
     async def commit(self, batch_id: int, outcomes: list[TaskOutcome], **options: Any) -> None:
         await commit_batch(self.client(), QUERY, batch_id, outcomes, **options)
 
+    async def late(self, slot: int) -> None:
+        """An attempt that was started by nobody knows whom takes a slot, and aborts what is open there."""
+        kafka = self.client()
+        await kafka.take_transactional_id(NAMES.slot_id(slot))
+        await kafka.init_transactions()
+
     async def decide_only(self, batch_id: int, outcomes: list[TaskOutcome]) -> None:
         """A driver that dies right behind its decision."""
         decision = BatchDecision(

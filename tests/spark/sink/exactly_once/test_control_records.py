@@ -40,11 +40,23 @@ def test_a_marker_is_what_it_was() -> None:
         (b"\xff", "cannot be read"),
         (b"[]", "no JSON object"),
         (b"{}", "its version is None"),
-        (b'{"version":2,"query":"q","batch":1,"slot":0,"tasks":1,"transactions":[]}', "version is 2"),
+        (
+            b'{"version":2,"query":"q","batch":1,"slot":0,"tasks":1,"transactions":[]}',
+            "version is 2",
+        ),
         (b'{"version":1,"query":"q"}', "batch"),
-        (b'{"version":1,"query":5,"batch":1,"slot":0,"tasks":1,"transactions":[]}', "5 is no text"),
-        (b'{"version":1,"query":"q","batch":-1,"slot":0,"tasks":1,"transactions":[]}', "-1 is no number"),
-        (b'{"version":1,"query":"q","batch":true,"slot":0,"tasks":1,"transactions":[]}', "True is no number"),
+        (
+            b'{"version":1,"query":5,"batch":1,"slot":0,"tasks":1,"transactions":[]}',
+            "5 is no text",
+        ),
+        (
+            b'{"version":1,"query":"q","batch":-1,"slot":0,"tasks":1,"transactions":[]}',
+            "-1 is no number",
+        ),
+        (
+            b'{"version":1,"query":"q","batch":true,"slot":0,"tasks":1,"transactions":[]}',
+            "True is no number",
+        ),
     ],
 )
 @pytest.mark.parametrize("kind", [BatchDecision, SlotMarker])

@@ -18,7 +18,6 @@ from ottla.spark.sink.exactly_once.errors import (
     TransactionLostError,
     UnknownOutcomeError,
 )
-from ottla.spark.sink.exactly_once.task import Attempt
 from ottla.spark.sink.exactly_once.values import LastDecision, SinkDriver
 from tests.spark.sink.exactly_once.batches import NAMES, QUERY, SinkWorld, with_sink
 
@@ -107,7 +106,7 @@ def test_what_was_lost_behind_the_decision_is_written_again_and_nothing_else(ver
         start = await sink.start()
         outcomes = await sink.tasks(start, 0, ["a"], ["b"], ["c"])
         await sink.decide_only(0, outcomes)
-        await sink.begin(start, 0, 1)  # a late attempt, which aborts what was decided
+        await sink.late(1)
         start = await sink.start()
         assert start.last == LastDecision(QUERY, 0, 3, complete=False)
         assert await sink.committed() == ["a", "c"]
@@ -125,13 +124,12 @@ def test_a_transaction_that_is_lost_between_check_and_commit_is_told(version: in
     async def scenario(sink: SinkWorld) -> None:
         start = await sink.start()
         outcomes = await sink.tasks(start, 0, ["a"], ["b"])
-        late: list[asyncio.Task[Attempt]] = []
         # The decision's own EndTxn is held up; meanwhile a late attempt takes slot 1.
         fault = sink.cluster.faults.add("EndTxn", action=faults.delay(5), count=1, when="before_append")
 
         async def takes_the_slot() -> None:
             await fault.wait()
-            late.append(asyncio.create_task(sink.begin(start, 0, 1)))
+            await sink.late(1)
 
         meanwhile = asyncio.create_task(takes_the_slot())
         with pytest.raises(
@@ -139,7 +137,6 @@ def test_a_transaction_that_is_lost_between_check_and_commit_is_told(version: in
         ):
             await sink.commit(0, outcomes)
         await meanwhile
-        await late[0]
         start = await sink.start()
         await sink.commit(0, await sink.tasks(start, 0, ["a"], ["b"]))
         assert await sink.committed() == ["a", "b"]
@@ -155,7 +152,7 @@ def test_a_lost_transaction_is_seen_before_anything_is_decided(version: int) -> 
     async def scenario(sink: SinkWorld) -> None:
         start = await sink.start()
         outcomes = await sink.tasks(start, 0, ["a"], ["b"])
-        await sink.begin(start, 0, 1)
+        await sink.late(1)
         with pytest.raises(TransactionLostError, match=r"the transactions of tasks \[1\] are gone"):
             await sink.commit(0, outcomes)
         assert (await sink.start()).last is None
@@ -197,9 +194,11 @@ def test_a_driver_that_was_replaced_cannot_decide(version: int) -> None:
         with pytest.raises(TransactionLostError):
             await sink.commit(0, outcomes)
         # Nor with a transaction that nothing has swept.
-        late = [await sink.task(old, 0, 0, "late")]
+        late = replace(await sink.task(new, 0, 0, "late"), start=old)
         with pytest.raises(SinkFencedError, match="another driver has taken over"):
-            await sink.commit(0, late)
+            await sink.commit(0, [late])
+        with pytest.raises(SinkFencedError, match="another driver has taken over"):
+            await sink.begin(old, 0, 0)
         await sink.commit(0, await sink.tasks(new, 0, ["new"]))
         assert await sink.committed() == ["new"]
 
@@ -224,7 +223,7 @@ def test_a_replay_with_another_number_of_tasks_is_refused_also_when_all_have_ski
         start = await sink.start()
         outcomes = await sink.tasks(start, 0, ["a"], ["b"])
         await sink.decide_only(0, outcomes)
-        await sink.begin(start, 0, 1)
+        await sink.late(1)
         start = await sink.start()
         narrower = await sink.tasks(start, 0, ["ab"])
         assert narrower[0].skipped
@@ -356,9 +355,8 @@ def test_an_abort_of_a_batch_that_is_decided_touches_nothing(version: int) -> No
 def test_an_abort_by_a_driver_that_was_replaced_touches_nothing(version: int) -> None:
     async def scenario(sink: SinkWorld) -> None:
         old = await sink.start()
-        await sink.start()
-        outcomes = await sink.tasks(old, 0, ["a"])
-        await abort_batch(sink.client(), outcomes)
+        outcome = await sink.task(await sink.start(), 0, 0, "a")
+        await abort_batch(sink.client(), [replace(outcome, start=old)])
         assert await sink.open_ids() == [NAMES.slot_id(0)]
 
     with_sink(scenario, version)
@@ -388,3 +386,22 @@ def test_the_largest_timeout_is_the_brokers() -> None:
         assert (await sink.start(timeout_ms=None)).timeout_ms == 900_000
 
     with_sink(scenario)
+
+
+# What a leader that was replaced, and does not know it, has said
+
+
+@BOTH
+def test_a_decision_that_was_not_seen_when_the_batch_began_is_seen_before_the_next(version: int) -> None:
+    async def scenario(sink: SinkWorld) -> None:
+        await sink.batch(0, ["a"])
+        start = replace(await sink.start(), last=None)
+        outcome = replace(await sink.task(replace(start, last=None), 1, 0, "a"), batch_id=0)
+        with pytest.raises(SinkError, match="is about batch 0, and about batch None when this batch began"):
+            await sink.commit(0, [outcome])
+        await abort_batch(sink.client(), [outcome])
+        assert await sink.committed() == ["a"]
+        await sink.batch(1, ["b"])
+        assert await sink.committed() == ["a", "b"]
+
+    with_sink(scenario, version)

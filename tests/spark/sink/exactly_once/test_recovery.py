@@ -1,11 +1,12 @@
-"""What a query that is gone has left: looked at without a change, finished, aborted, forgotten."""
+"""What a query that is gone has left: looked at without a change, finished, aborted, released."""
 
 from __future__ import annotations
 
 import pytest
 
 from ottla.client.topic_partition import TopicPartition
-from ottla.spark.sink.exactly_once.errors import SinkError
+from ottla.spark.sink.exactly_once.driver import commit_batch
+from ottla.spark.sink.exactly_once.errors import ForeignSinkError, SinkError
 from ottla.spark.sink.exactly_once.recovery import (
     UnknownSinkError,
     abort_sink,
@@ -47,8 +48,8 @@ def test_a_decided_batch_is_finished_and_never_aborted(version: int, way: str) -
     async def scenario(sink: SinkWorld) -> None:
         start = await sink.start()
         outcomes = await sink.tasks(start, 0, ["a"], ["b"])
-        await sink.decide_only(0, outcomes)
         await sink.task(start, 0, 5, "left")
+        await sink.decide_only(0, outcomes)
         state = await sink_state(sink.client(), NAMES)
         assert [(left.slot, left.is_decided) for left in state.open] == [(0, True), (1, True), (5, False)]
         if way == "abort":
@@ -76,27 +77,44 @@ def test_a_query_that_still_runs_is_fenced_by_it(version: int) -> None:
     with_sink(scenario, version)
 
 
-def test_a_sink_that_is_forgotten_can_be_another_querys() -> None:
+@BOTH
+def test_a_sink_that_is_released_can_be_another_querys_and_still_its_own(version: int) -> None:
     async def scenario(sink: SinkWorld) -> None:
         await sink.batch(7, ["a"])
-        await forget_sink(sink.client(), NAMES)
+        state = await forget_sink(sink.client(), NAMES)
+        assert state.last is not None
+        assert (state.last.batch_id, state.last.is_released) == (7, True)
+        # From the old checkpoint: nothing is written twice.
+        again = await sink.batch(7, ["a"])
+        assert again[0].skipped
+        start = await sink.start()
+        attempt = await sink.begin(start, 0, 0, query_id="query-2")
+        assert not attempt.skips
+        await commit_batch(sink.client(), "query-2", 0, [await sink.write(attempt, "b")])
+        assert await sink.committed() == ["a", "b"]
+        # Now it is the other one's.
+        start = await sink.start()
+        with pytest.raises(ForeignSinkError, match="was used by query query-2"):
+            await sink.begin(start, 8, 0)
+
+    with_sink(scenario, version)
+
+
+def test_a_sink_without_a_topic_is_unknown() -> None:
+    async def scenario(sink: SinkWorld) -> None:
         with pytest.raises(UnknownSinkError, match="no topic ottla-sink-billing"):
             await sink_state(sink.client(), NAMES)
-        start = await sink.start()
-        assert start.last is None
-        assert not (await sink.begin(start, 0, 0, query_id="query-2")).skips
 
     with_sink(scenario)
 
 
 @BOTH
-def test_a_sink_whose_batch_lacks_rows_is_not_forgotten(version: int) -> None:
+def test_a_sink_whose_batch_lacks_rows_is_not_released(version: int) -> None:
     async def scenario(sink: SinkWorld) -> None:
         start = await sink.start()
         outcomes = await sink.tasks(start, 0, ["a"], ["b"])
         await sink.decide_only(0, outcomes)
-        # A late attempt aborts what was decided.
-        await sink.begin(start, 0, 1)
+        await sink.late(1)
         with pytest.raises(SinkError, match=r"of batch 0 the tasks \[1\] are not committed"):
             await forget_sink(sink.client(), NAMES)
         assert (await sink_state(sink.client(), NAMES)).lost == (1,)

@@ -36,6 +36,8 @@ class BatchDecision:
     tasks: int
     """How many the batch had, with those that had nothing to write, or had written before."""
     transactions: tuple[SlotTransaction, ...]
+    is_released: bool = False
+    """Another query may go on with the sink; the one that has decided goes on as if this had not been said."""
 
     def is_covered_by(self, marker: SlotMarker | None) -> bool:
         """Whether the marker of a slot says that its part of this batch is committed."""
@@ -50,6 +52,7 @@ class BatchDecision:
             transactions=[
                 [slot, prepared.producer_id, prepared.epoch] for slot, prepared in self.transactions
             ],
+            released=self.is_released,
         )
 
     @classmethod
@@ -67,6 +70,7 @@ class BatchDecision:
                     )
                     for slot, producer_id, epoch in said["transactions"]
                 ),
+                bool(said["released"]),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise _unreadable("decision", names, value, error) from error

@@ -4,6 +4,9 @@ Whatever is read here is what the partition's leader has committed up to its las
 call. Callers read a partition only when the transactional id that writes to it has been initialized, or its
 coordinator has refused to end a transaction: what had ended before is complete then, and visible.
 
+Even so a read may be old: a leader that was replaced, and does not know it, answers with what it had. Where that
+would matter, a caller first stores a record of its own, which only the true leader can have, and reads up to that.
+
 A read goes backwards from the end in steps that double, since in a compacted topic the last record may lie anywhere
 before the end: transactions that were aborted, and the marks of those that ended, take offsets too.
 """
@@ -11,10 +14,12 @@ before the end: transactions that were aborted, and the marks of those that ende
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from ottla.client.deadline import Deadline, within
 from ottla.client.topic_partition import TopicPartition
+from ottla.config import ClientConfig
 from ottla.errors import (
     ApiTimeoutError,
     InvalidPartitionsError,
@@ -29,6 +34,7 @@ from ottla.spark.sink.exactly_once.names import SinkNames
 if TYPE_CHECKING:
     from ottla.client.client import AsyncClient
     from ottla.runtime import Clock
+    from ottla.wire.records import Delivery
 
 _FEWEST_SLOTS: Final = 8
 """How many slots a control topic begins with; it grows by doubling, so that few batches have to wait for it."""
@@ -91,13 +97,12 @@ async def ensure_slot(kafka: AsyncClient, names: SinkNames, slot: int) -> None:
             await _clock(kafka).sleep(_AGAIN_S)
 
 
-async def produce_control(kafka: AsyncClient, to: TopicPartition, key: bytes, value: bytes) -> None:
-    """Hands a record over, for the transaction that is open."""
+async def produce_control(kafka: AsyncClient, to: TopicPartition, key: bytes, value: bytes) -> Delivery:
+    """Hands a record over, for the transaction that is open; its receipt."""
     deadline = _deadline(kafka)
     while True:
         try:
-            await kafka.produce(to.topic, value, key, partition=to.partition)
-            return
+            return await kafka.produce(to.topic, value, key, partition=to.partition)
         except NoSuchPartitionError:
             # The producer knows the topic from before it has grown, and has asked for it by now.
             if deadline.left() == 0:
@@ -105,20 +110,40 @@ async def produce_control(kafka: AsyncClient, to: TopicPartition, key: bytes, va
             await _clock(kafka).sleep(_AGAIN_S)
 
 
-async def last_decision(kafka: AsyncClient, names: SinkNames) -> BatchDecision | None:
-    value = await _last_value(kafka, names.decisions)
+async def last_decision(
+    kafka: AsyncClient, names: SinkNames, *, before: int | None = None
+) -> BatchDecision | None:
+    """The one that is committed last; `before` is the offset of a record of the caller's own open transaction."""
+    value = await _last_value(kafka, names.decisions, before)
     return None if value is None else BatchDecision.decode(value[0], names)
 
 
-async def last_marker(kafka: AsyncClient, names: SinkNames, slot: int) -> SlotMarker | None:
-    value = await _last_value(kafka, names.markers(slot))
+async def last_marker(
+    kafka: AsyncClient, names: SinkNames, slot: int, *, before: int | None = None
+) -> SlotMarker | None:
+    """The same for a slot."""
+    value = await _last_value(kafka, names.markers(slot), before)
     return None if value is None else SlotMarker.decode(value[0], names)
 
 
-async def _last_value(kafka: AsyncClient, partition: TopicPartition) -> tuple[bytes | None] | None:
+async def _last_value(
+    kafka: AsyncClient, partition: TopicPartition, before: int | None
+) -> tuple[bytes | None] | None:
     deadline = _deadline(kafka)
-    listed = await kafka.admin.list_offsets([partition], isolation="read_committed")
-    end = listed[partition].offset or 0
+    end = await _stable_end(kafka, partition)
+    if before is not None:
+        if before < 0:
+            raise SinkError(f"a record was stored in {partition}, and its leader has not said where")
+        # Only a leader that has the caller's record has everything that lies before it.
+        while end < before:
+            if deadline.left() == 0:
+                raise ApiTimeoutError(
+                    f"{partition} has ended before offset {before} for {deadline.seconds:g} s, where a record was "
+                    "stored: its leader does not lead any more"
+                )
+            await _clock(kafka).sleep(_AGAIN_S)
+            end = await _stable_end(kafka, partition)
+        end = before
     step = _FIRST_STEP
     until = end
     while until > 0:
@@ -136,6 +161,11 @@ async def _last_value(kafka: AsyncClient, partition: TopicPartition) -> tuple[by
         until = since
         step *= 2
     return None
+
+
+async def _stable_end(kafka: AsyncClient, partition: TopicPartition) -> int:
+    listed = await kafka.admin.list_offsets([partition], isolation="read_committed")
+    return listed[partition].offset or 0
 
 
 async def _last_between(
@@ -156,6 +186,12 @@ async def _last_between(
             if record.offset < until:
                 found = (record.value,)
     return found
+
+
+@lru_cache(maxsize=8)
+def _reading(config: ClientConfig) -> ClientConfig:
+    """The same for every batch, and it takes a while to check one."""
+    return config.replace(isolation_level="read_committed", auto_offset_reset="earliest", group_id="")
 
 
 def _clock(kafka: AsyncClient) -> Clock:

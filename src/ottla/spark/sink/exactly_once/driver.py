@@ -86,7 +86,9 @@ async def start_batch(
     last = None
     if decision is not None:
         complete = await finish_decision(kafka, names, decision, patience=patience)
-        last = LastDecision(decision.query_id, decision.batch_id, decision.tasks, complete)
+        last = LastDecision(
+            decision.query_id, decision.batch_id, decision.tasks, complete, decision.is_released
+        )
     slots = await slots_of(kafka, names)
     # A broker may not have heard of the newest partitions: what was decided has used at least these.
     await sweep(kafka, names, driver, max(slots, 0 if last is None else last.tasks))
@@ -220,10 +222,9 @@ def _checked(query_id: str, batch_id: int, outcomes: Sequence[TaskOutcome | None
 
 def _is_to_be_decided(start: BatchStart, query_id: str, batch_id: int, tasks: int) -> bool:
     """By what the last decision was when the batch began; False if the batch is committed."""
-    last = start.last
+    last = last_of_query(start, query_id)
     if last is None:
         return True
-    check_query(start, query_id)
     if batch_id < last.batch_id:
         raise outdated(start, batch_id)
     if batch_id > last.batch_id:
@@ -239,17 +240,21 @@ def _is_to_be_decided(start: BatchStart, query_id: str, batch_id: int, tasks: in
     return True
 
 
-def check_query(start: BatchStart, query_id: str) -> None:
-    """Raises where the sink belongs to another query."""
-    if start.last is not None and start.last.query_id != query_id:
-        raise foreign(start.names, start.last.query_id, query_id)
+def last_of_query(start: BatchStart, query_id: str) -> LastDecision | None:
+    """The decision that batches of this query are compared with. Raises where the sink belongs to another query."""
+    last = start.last
+    if last is None or last.query_id == query_id:
+        return last
+    if last.released:
+        return None
+    raise foreign(start.names, last.query_id, query_id)
 
 
 def foreign(names: SinkNames, found: str, query_id: str) -> ForeignSinkError:
     return ForeignSinkError(
         f"sink {names.sink_id!r} was used by query {found}, and this is query {query_id}: its batches would be taken "
-        "for those of the other one, and skipped. A query with a new checkpoint needs a new sink id, or a new "
-        "control topic"
+        "for those of the other one, and skipped. Give a query with a new checkpoint a new sink id, or have this "
+        f"one forgotten first (`ottla pipeline recover --sink {names.sink_id} --forget`)"
     )
 
 
@@ -296,7 +301,9 @@ async def _decide(kafka: AsyncClient, start: BatchStart, decision: BatchDecision
     await kafka.take_transactional_id(names.driver_id, start.driver, transaction_timeout_ms=start.timeout_ms)
     transaction = await kafka.begin_transaction()
     try:
-        await produce_control(kafka, names.decisions, DECISION_KEY, decision.encode())
+        written = await produce_control(kafka, names.decisions, DECISION_KEY, decision.encode())
+        await kafka.flush(deadline.left())
+        await _check_nothing_was_missed(kafka, start, written.offset)
         await transaction.commit(deadline.left())
     except KafkaError as error:
         # From here on nothing may be sent that decides, unless it was sent before.
@@ -312,6 +319,27 @@ async def _decide(kafka: AsyncClient, start: BatchStart, decision: BatchDecision
         except TransactionError as lost:
             raise _undecided(names, decision, lost) from error
         raise _undecided(names, decision, error) from error
+
+
+async def _check_nothing_was_missed(kafka: AsyncClient, start: BatchStart, before: int) -> None:
+    """Whether the decision that this driver has begun with is the last one before its own.
+
+    What was read when the batch began may have come from a leader that was replaced and did not know it. Before this
+    driver's own record no decision can come any more: older drivers are fenced, and a newer one fences this.
+    """
+    found = await last_decision(kafka, start.names, before=before)
+    seen = start.last
+    is_same = (
+        seen is None
+        if found is None
+        else seen is not None
+        and (seen.query_id, seen.batch_id, seen.tasks) == (found.query_id, found.batch_id, found.tasks)
+    )
+    if not is_same:
+        raise SinkError(
+            f"the last decision of sink {start.names.sink_id!r} is about batch {found and found.batch_id}, and about "
+            f"batch {seen and seen.batch_id} when this batch began, as a broker said that had been replaced"
+        )
 
 
 def _undecided(names: SinkNames, decision: BatchDecision, error: KafkaError) -> SinkError:

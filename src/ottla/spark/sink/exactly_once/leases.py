@@ -24,14 +24,16 @@ from ottla.errors import (
     TransactionError,
     UnknownTopicOrPartitionError,
 )
-from ottla.spark.sink.exactly_once.control_topic import produce_control
-from ottla.spark.sink.exactly_once.driver import start_batch
+from ottla.spark.sink.exactly_once.control_topic import ensure_control_topic, produce_control
+from ottla.spark.sink.exactly_once.driver import largest_timeout_ms, start_batch
 from ottla.spark.sink.exactly_once.endings import ONGOING, described, end_all
 from ottla.spark.sink.exactly_once.errors import SinkError, SinkFencedError
 from ottla.spark.sink.exactly_once.names import SinkNames
-from ottla.spark.sink.exactly_once.values import BatchStart
+from ottla.spark.sink.exactly_once.sweep import check_current
+from ottla.spark.sink.exactly_once.values import BatchStart, SinkDriver
 
 if TYPE_CHECKING:
+    from ottla.client.admin.results import TransactionDescription
     from ottla.client.client import AsyncClient
 
 _logger = logging.getLogger("ottla.spark.sink")
@@ -66,29 +68,40 @@ async def take_lease(
     """Starts a batch under a free name of the pool, after what its last holder has decided is finished."""
     whole = SinkNames(pool, control_topic)
     partitions = await _ensure_pool_topic(kafka, whole, most, replication_factor)
-    numbers = list(range(min(most, partitions)))
-    # Writes that begin together should not all try the same names.
-    kafka._runtime.random.shuffle(numbers)
-    for number in numbers:
+    timeout_ms = await largest_timeout_ms(kafka) if timeout_ms is None else timeout_ms
+    names_there_are = min(most, partitions)
+    # In order, so that few names come to be, and what a crashed write has decided is soon finished by another.
+    for number in range(names_there_are):
         names = SinkNames(f"{pool}-{number}", control_topic and f"{control_topic}-{number}")
+        # Before it is looked whether the name is free, so that little time passes until it is taken.
+        await ensure_control_topic(kafka, names, replication_factor=replication_factor)
         known = (await described(kafka, [names.driver_id])).get(names.driver_id)
         if known is not None and known.state == ONGOING:
             continue
         try:
-            start = await start_batch(
-                kafka, names, timeout_ms=timeout_ms, replication_factor=replication_factor
-            )
+            start = await start_batch(kafka, names, timeout_ms=timeout_ms)
+            if not _is_next(known, start.driver):
+                # Another write has taken the name since: it is fenced now, but its tasks may still run.
+                continue
             await _open(kafka, start, TopicPartition(whole.control_topic, number))
+            await check_current(kafka, names, start.driver)
         except (SinkFencedError, TransactionError) as error:
             _logger.info("lease %s was taken by another write: %s", names.sink_id, error)
             continue
         last = start.last
         return Lease(start, names.sink_id, 0 if last is None else last.batch_id + 1)
     raise NoLeaseError(
-        f"all {len(numbers)} names of pool {pool!r} are taken: as many writes are under way, or have crashed and are "
-        "held until the timeout of their transactions. Wait for one of them, or set another ottla.sink.id for this "
-        "write"
+        f"all {names_there_are} names of pool {pool!r} are taken: as many writes are under way, or have crashed and "
+        "are held until the timeout of their transactions. Wait for one of them, or set another ottla.sink.id for "
+        "this write"
     )
+
+
+def _is_next(known: TransactionDescription | None, driver: SinkDriver) -> bool:
+    """Whether no other driver has been initialized since the name was looked at."""
+    if known is None:
+        return driver.epoch == 0
+    return driver == (known.producer_id, known.producer_epoch + 1)
 
 
 async def _ensure_pool_topic(kafka: AsyncClient, whole: SinkNames, most: int, replication_factor: int) -> int:

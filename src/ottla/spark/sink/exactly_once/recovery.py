@@ -7,14 +7,19 @@ is fenced, and fails.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ottla.client.topic_partition import TopicPartition
 from ottla.client.transactions.prepared import PreparedTransaction
 from ottla.errors import UnknownTopicOrPartitionError
-from ottla.spark.sink.exactly_once.control_records import BatchDecision, SlotMarker
-from ottla.spark.sink.exactly_once.control_topic import last_decision, last_marker, slots_of
+from ottla.spark.sink.exactly_once.control_records import DECISION_KEY, BatchDecision, SlotMarker
+from ottla.spark.sink.exactly_once.control_topic import (
+    last_decision,
+    last_marker,
+    produce_control,
+    slots_of,
+)
 from ottla.spark.sink.exactly_once.driver import finish_decision, initialize_driver, largest_timeout_ms
 from ottla.spark.sink.exactly_once.endings import ONGOING, described, end_all, side_by_side
 from ottla.spark.sink.exactly_once.errors import SinkError
@@ -155,16 +160,21 @@ async def abort_sink(kafka: AsyncClient, names: SinkNames) -> SinkState:
     return await sink_state(kafka, names)
 
 
-async def forget_sink(kafka: AsyncClient, names: SinkNames) -> None:
-    """Lets another query use the sink id: deletes its control topic, when nothing is left to do."""
+async def forget_sink(kafka: AsyncClient, names: SinkNames) -> SinkState:
+    """Lets another query use the sink id, when all that was decided is committed; what is there then.
+
+    The last decision is written again, with a word that it binds its own query only. So a query that is started from
+    the old checkpoint after all still finds what it has written.
+    """
     state = await finish_sink(kafka, names)
     if state.lost:
         raise SinkError(
             f"sink {names.sink_id!r} is not forgotten: of batch {state.last and state.last.batch_id} the tasks "
             f"{list(state.lost)} are not committed. Run its query again, which writes them"
         )
-    if not state.is_complete:
-        raise SinkError(
-            f"sink {names.sink_id!r} is not forgotten: transactions are still open in {state.blocked}"
-        )
-    await kafka.admin.delete_topic(names.control_topic)
+    # From here on in the same epoch: a driver that comes meanwhile makes this fail.
+    if state.last is not None and not state.last.is_released:
+        async with kafka.transaction():
+            released = replace(state.last, is_released=True)
+            await produce_control(kafka, names.decisions, DECISION_KEY, released.encode())
+    return await sink_state(kafka, names)

@@ -16,8 +16,9 @@ from ottla.client.transactions.prepared import PreparedTransaction
 from ottla.errors import KafkaError
 from ottla.spark.sink.exactly_once.control_records import MARKER_KEY, SlotMarker
 from ottla.spark.sink.exactly_once.control_topic import ensure_slot, last_marker, produce_control
-from ottla.spark.sink.exactly_once.driver import check_query, foreign
+from ottla.spark.sink.exactly_once.driver import last_of_query
 from ottla.spark.sink.exactly_once.errors import OutdatedBatchError
+from ottla.spark.sink.exactly_once.sweep import check_current
 from ottla.spark.sink.exactly_once.values import BatchStart, TaskOutcome
 
 if TYPE_CHECKING:
@@ -39,11 +40,12 @@ async def begin_attempt(
     """
     _check_number("batch id", batch_id)
     _check_number("slot", slot)
-    check_query(start, query_id)
+    last = last_of_query(start, query_id)
     began_at = kafka._runtime.clock.time()
-    last = start.last
     if last is not None and (batch_id < last.batch_id or (batch_id == last.batch_id and last.complete)):
         return Attempt(kafka, start, query_id, batch_id, slot, began_at, None)
+    # A late attempt of a driver that was replaced must not abort what the new one's has prepared.
+    await check_current(kafka, start.names, start.driver)
     if slot >= start.slots:
         await ensure_slot(kafka, start.names, slot)
     await _initialize(kafka, start, slot)
@@ -67,13 +69,10 @@ async def _initialize(kafka: AsyncClient, start: BatchStart, slot: int) -> None:
 async def _is_written(kafka: AsyncClient, start: BatchStart, query_id: str, batch_id: int, slot: int) -> bool:
     """By the slot's marker; an error where it says what the last decision does not explain."""
     marker = await last_marker(kafka, start.names, slot)
-    if marker is None:
+    # A marker of another query is of one that has let the sink go: the driver has looked at its last decision.
+    if marker is None or marker.query_id != query_id or marker.batch_id < batch_id:
         return False
-    if marker.query_id != query_id:
-        raise foreign(start.names, marker.query_id, query_id)
-    if marker.batch_id < batch_id:
-        return False
-    last = start.last
+    last = last_of_query(start, query_id)
     if last is not None and batch_id == last.batch_id == marker.batch_id:
         return True
     raise OutdatedBatchError(
@@ -120,10 +119,27 @@ class Attempt:
             self._is_over = True
             return self._outcome(None, rows=0)
         marker = SlotMarker(self.query_id, self.batch_id, self.slot)
-        await produce_control(self._kafka, self.start.names.markers(self.slot), MARKER_KEY, marker.encode())
+        written = await produce_control(
+            self._kafka, self.start.names.markers(self.slot), MARKER_KEY, marker.encode()
+        )
         prepared = await transaction.prepare(self._kafka.config.delivery_timeout_ms / 1000)
+        if await self._was_written_before(written.offset):
+            await self._kafka.abort_prepared(prepared)
+            self._is_over = True
+            return self._outcome(None, rows=0, skipped=True)
         self._is_over = True
         return self._outcome(prepared, rows=rows)
+
+    async def _was_written_before(self, before: int) -> bool:
+        """Whether the slot has a marker of this batch after all, which a leader that was replaced did not show.
+
+        In any other batch the driver's own look at the decisions finds that out.
+        """
+        last = last_of_query(self.start, self.query_id)
+        if last is None or self.batch_id != last.batch_id:
+            return False
+        marker = await last_marker(self._kafka, self.start.names, self.slot, before=before)
+        return marker is not None and marker.query_id == self.query_id and marker.batch_id >= self.batch_id
 
     async def fail(self) -> None:
         """The attempt is over without an outcome: aborts what it has open, as far as that is possible."""

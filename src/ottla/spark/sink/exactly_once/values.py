@@ -29,6 +29,8 @@ class LastDecision:
     tasks: int
     complete: bool
     """Whether every transaction of its list is known to be committed."""
+    released: bool = False
+    """Whether another query may go on with the sink."""
 
 
 @dataclass(frozen=True, slots=True)
