@@ -26,6 +26,7 @@ FUZZ_SEED ?=
 .DELETE_ON_ERROR:
 .PHONY: help setup test test-spark test-sim test-kafka test-kafka-full
 .PHONY: chaos nemesis nemesis-groups nemesis-transactions chains interleavings soak copies fuzz fuzz-kafka sanitize
+.PHONY: crash-matrix
 .PHONY: lint format stubs bench wheel demo clean
 
 help: ## this list
@@ -50,7 +51,7 @@ test: $(STAMP) ## what to run after a change: everything but the next three
 
 test-spark: $(STAMP) ## the tests that run Spark jobs (need Java 17)
 	@$(PYTHON) tools/preflight.py java
-	$(PYTEST) -m "spark and not kafka and not kafka_full"
+	$(PYTEST) -m "spark and not kafka and not kafka_full and not crash_matrix"
 
 test-sim: $(STAMP) ## simulations of many seeds, interleavings of threads, fuzzers, a short soak
 	$(PYTEST) -m "sim and not spark and not kafka and not kafka_full"
@@ -82,6 +83,10 @@ chains: $(STAMP) ## chains of consumer groups, and of sessions, on sockets, with
 
 copies: $(STAMP) ## topics copied in transactions while brokers and copiers are bounced, on all clusters (COPY_RECORDS=N)
 	OTTLA_COPY_RECORDS=$(COPY_RECORDS) $(PY) -m pytest tests/interop/transactions/test_copies.py
+
+crash-matrix: $(STAMP) ## the exactly-once sink of Spark, killed at every step, on both brokers: about an hour (needs Java 17)
+	@$(PYTHON) tools/preflight.py java
+	$(PY) -m pytest -m crash_matrix tests/interop/crashes
 
 lint: $(STAMP) ## ruff and mypy --strict
 	$(PY) -m ruff check .

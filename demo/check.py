@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from demo.orders import CUSTOMERS, ORDERS, REVENUE, WINDOW_MS, Order, Total, Window, revenue_from_json
 
@@ -63,11 +63,18 @@ def differences(due: dict[Window, Total], found: dict[Window, Total]) -> list[st
 
 
 def read(bootstrap: str, topic: str) -> Iterator[bytes]:
-    """Every value of the topic, in the order of its partitions' offsets."""
-    settings = {"bootstrap.servers": bootstrap, "group.id": "check", "enable.auto.commit": False}
+    """Every value of the topic that is committed, in the order of its partitions' offsets."""
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": "check",
+        "enable.auto.commit": False,
+        # Spark writes in transactions, whose marks take offsets: the last offset of a partition may be no record's.
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+    }
     consumer = Consumer(settings)
     try:
-        left = _ends(consumer, topic)
+        left = set(consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions)
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in left])
         deadline = time.monotonic() + _TIMEOUT_S
         while left:
@@ -76,24 +83,15 @@ def read(bootstrap: str, topic: str) -> Iterator[bytes]:
                 deadline = time.monotonic() + _TIMEOUT_S
             elif time.monotonic() > deadline:
                 raise TimeoutError(
-                    f"{topic!r} gave nothing for {_TIMEOUT_S:.0f} s, with {left} still to come"
+                    f"{topic!r} gave nothing for {_TIMEOUT_S:.0f} s, with partitions {sorted(left)} still to come"
                 )
             for message in messages:
-                value, partition, offset = message.value(), message.partition(), message.offset()
-                if message.error() is not None or value is None or partition is None or offset is None:
-                    raise RuntimeError(f"{topic!r}: a message without a value: {message.error()}")
-                yield value
-                if offset + 1 >= left[partition]:
-                    del left[partition]
+                error, value, partition = message.error(), message.value(), message.partition()
+                if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                    left.discard(partition)
+                elif error is not None or value is None:
+                    raise RuntimeError(f"{topic!r}: a message without a value: {error}")
+                else:
+                    yield value
     finally:
         consumer.close()
-
-
-def _ends(consumer: Consumer, topic: str) -> dict[int, int]:
-    """Where each partition ends, of those that have anything."""
-    ends = {}
-    for number in consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions:
-        _, end = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=_TIMEOUT_S)
-        if end:
-            ends[number] = end
-    return ends

@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Iterable
 
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -108,6 +108,44 @@ def consume(bootstrap: str, topic: str, count: int, within: float = 30.0) -> lis
     finally:
         consumer.close()
     return values
+
+
+def committed_values(bootstrap: str, topic: str, within: float = 60.0) -> list[bytes]:
+    """The values of all committed records, up to the first transaction that is open, partition by partition."""
+    return [message.value() or b"" for message in committed(bootstrap, topic, within)]
+
+
+def committed(bootstrap: str, topic: str, within: float = 60.0) -> list[Message]:
+    """The same, as messages. How many they are no offset says: marks of transactions take some too."""
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": f"group-{uuid.uuid4().hex[:12]}",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+    }
+    consumer = Consumer(settings)
+    found: list[Message] = []
+    ended: set[int | None] = set()
+    try:
+        numbers = consumer.list_topics(topic, timeout=within).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, number, 0) for number in numbers])
+
+        def read() -> bool:
+            for message in consumer.consume(1000, timeout=0.2):
+                error = message.error()
+                if error is None:
+                    found.append(message)
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    ended.add(message.partition())
+                else:
+                    raise KafkaException(error)
+            return len(ended) == len(numbers)
+
+        eventually(read, f"the end of {topic}", within, every=0)
+    finally:
+        consumer.close()
+    return found
 
 
 def leader(bootstrap: str, topic: str, partition: int = 0) -> int:

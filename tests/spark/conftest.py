@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.spark.crashes.kill_hook import ORDERS
+from tests.spark.crashes.steps import KillOrders, hooked
 from tools.preflight import check_java
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     folder = tmp_path_factory.mktemp("spark")
+    os.environ.update(hooked(folder, os.environ.get("PYTHONPATH")))
     builder = SparkSession.builder.master("local[2]").appName("ottla tests")
     conf = {**_CONF, "spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(folder)}
     for name, value in conf.items():
@@ -50,6 +53,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     yield session
     session.stop()
     _end_gateway()
+
+
+@pytest.fixture
+def kill_orders(spark: SparkSession) -> Iterator[KillOrders]:
+    """For the Python processes of this session: its planners, workers and committers."""
+    orders = KillOrders(Path(os.environ[ORDERS]).parent)
+    yield orders
+    orders.withdraw()
 
 
 @pytest.fixture(autouse=True)

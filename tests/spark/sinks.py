@@ -54,13 +54,15 @@ def numbered(count: int) -> list[bytes]:
     return [b"%d" % number for number in range(count)]
 
 
-def sink_options(kafka: Cluster | str, topic: str | None = None, **options: str) -> SinkOptions:
+def sink_options(
+    kafka: Cluster | str, topic: str | None = None, delivery: str = "at-least-once", **options: str
+) -> SinkOptions:
     """`options` for Kafka's client, with underscores."""
     bootstrap = kafka if isinstance(kafka, str) else kafka.bootstrap
     given = {f"kafka.{name.replace('_', '.')}": value for name, value in options.items()}
     if topic is not None:
         given["topic"] = topic
-    return SinkOptions.parse({"kafka.bootstrap.servers": bootstrap, **given})
+    return SinkOptions.parse({"kafka.bootstrap.servers": bootstrap, "ottla.delivery": delivery, **given})
 
 
 def send(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Message
 from pyspark.sql import DataFrame
 
+from tests.interop.confluent import committed
 from tests.interop.spark.jobs import AVAILABLE_NOW, Job
 from tests.interop.spark.outcome import Plain
 from tests.interop.spark.run import Options, Run, ended
-
-_POLL_S = 10.0
 
 
 def write(
@@ -64,26 +63,7 @@ def _written(run: Run, names: tuple[str, ...]) -> Plain:
 
 def records_of(bootstrap: str, topic: str) -> Plain:
     """Partition, key, value and headers of every record, sorted: who writes decides on no order between tasks."""
-    settings = {"bootstrap.servers": bootstrap, "group.id": "side-by-side", "enable.auto.commit": False}
-    consumer = Consumer({**settings, "fetch.wait.max.ms": 10})
-    try:
-        return sorted(map(_plain, _all_of(consumer, topic)), key=repr)
-    finally:
-        consumer.close()
-
-
-def _all_of(consumer: Consumer, topic: str) -> list[Message]:
-    numbers = consumer.list_topics(topic, timeout=_POLL_S).topics[topic].partitions
-    partitions = [TopicPartition(topic, number, 0) for number in numbers]
-    count = sum(consumer.get_watermark_offsets(each, timeout=_POLL_S)[1] for each in partitions)
-    consumer.assign(partitions)
-    found: list[Message] = []
-    while len(found) < count:
-        messages = consumer.consume(count - len(found), timeout=_POLL_S)
-        if not messages:
-            raise TimeoutError(f"{topic} ended after {len(found)} of {count} records")
-        found += messages
-    return found
+    return sorted(map(_plain, committed(bootstrap, topic)), key=repr)
 
 
 def _plain(message: Message) -> Plain:

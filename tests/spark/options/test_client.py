@@ -7,7 +7,14 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from ottla.config import ClientConfig
-from ottla.spark.options.client import Credentials, credentials, partitioner, sink_config, source_config
+from ottla.spark.options.client import (
+    Credentials,
+    credentials,
+    partitioner,
+    sink_config,
+    source_config,
+    transactional_config,
+)
 from ottla.spark.options.parsing import OptionError
 
 SERVERS = {"bootstrap.servers": "localhost:9092"}
@@ -233,3 +240,23 @@ def test_what_cannot_be_used_is_refused_without_telling_the_secret(text: str, wh
     with pytest.raises(OptionError, match=why) as refusal:
         credentials(text)
     assert "s3cret" not in str(refusal.value)
+
+
+def test_a_sink_that_writes_exactly_once_has_an_idempotent_producer_and_its_own_name() -> None:
+    config = transactional_config({**SERVERS, "transaction.timeout.ms": "5000", "acks": "-1"}, "copies")
+    assert (config.transactional_id, config.transaction_timeout_ms) == ("copies", 5000)
+    assert config.enable_idempotence
+
+
+@pytest.mark.parametrize(("name", "text"), [("acks", "1"), ("acks", "0"), ("enable.idempotence", "false")])
+def test_what_transactions_cannot_do_without_is_refused_with_the_way_out(name: str, text: str) -> None:
+    with pytest.raises(
+        OptionError, match=f"'kafka.{name}' cannot be '{text}'.*ottla.delivery to at-least-once"
+    ):
+        transactional_config({**SERVERS, name: text})
+
+
+def test_transactions_of_the_user_are_refused_in_either_delivery() -> None:
+    for config in (sink_config, transactional_config):
+        with pytest.raises(OptionError, match=r"'transactional\.id' is not supported.*ottla\.sink\.id"):
+            config({**SERVERS, "transactional.id": "mine"})

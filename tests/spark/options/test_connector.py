@@ -8,7 +8,7 @@ import re
 import pytest
 
 from ottla.spark.options import parsing
-from ottla.spark.options.connector import PARALLELISM, SinkOptions, SourceOptions
+from ottla.spark.options.connector import PARALLELISM, SPECULATION, SinkOptions, SourceOptions
 from ottla.spark.options.offsets import Earliest, GlobalTimestamp, Latest
 from ottla.spark.options.parsing import OptionError
 from ottla.spark.options.topics import Topics
@@ -214,3 +214,26 @@ def test_a_group_for_the_progress_is_a_name_and_for_streams_only(caplog: pytest.
     assert caplog.text == ""
     assert batch(**{"ottla.commit.group": "lag"}).commit_group is None
     assert "ottla.commit.group has no effect in batch queries" in caplog.text
+
+
+def test_a_sink_writes_exactly_once_unless_it_is_told_otherwise() -> None:
+    assert SinkOptions.parse(KAFKA).is_exactly_once
+    assert not SinkOptions.parse({**KAFKA, "ottla.delivery": "At-Least-Once"}).is_exactly_once
+    with pytest.raises(OptionError, match=r"'ottla\.delivery' cannot be 'twice': it takes exactly-once or"):
+        SinkOptions.parse({**KAFKA, "ottla.delivery": "twice"})
+
+
+def test_a_sink_has_the_id_that_it_is_given_if_kafka_has_topics_of_that_name() -> None:
+    options = SinkOptions.parse({**KAFKA, "ottla.sink.id": "copies", "checkpointLocation": "/c"})
+    assert (options.sink_id, options.checkpoint) == ("copies", "/c")
+    with pytest.raises(OptionError, match=r"'ottla\.sink\.id' cannot be 'a b'.*letters, digits"):
+        SinkOptions.parse({**KAFKA, "ottla.sink.id": "a b"})
+
+
+def test_speculation_is_refused_exactly_once_only() -> None:
+    with pytest.raises(
+        OptionError, match=r"Set spark\.speculation to false, or ottla\.delivery to at-least-once"
+    ):
+        SinkOptions.parse({**KAFKA, SPECULATION: "true"})
+    SinkOptions.parse({**KAFKA, SPECULATION: "false"})
+    SinkOptions.parse({**KAFKA, SPECULATION: "true", "ottla.delivery": "at-least-once"})

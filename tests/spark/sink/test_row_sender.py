@@ -17,7 +17,7 @@ from ottla.errors import BufferFullError, InvalidRecordError
 from ottla.spark.options.client import sink_config
 from ottla.spark.process import clients
 from ottla.spark.sink.columns import SinkColumns, SinkRowError
-from ottla.spark.sink.row_sender import SendError, _Sender
+from ottla.spark.sink.row_sender import RowSender, SendError
 from ottla.spark.sink.sent_rows import Sent
 from tests.client.produce.batches import batch_of
 from tests.spark.sinks import numbered, rows, schema_of, send, sink_options, values
@@ -194,7 +194,8 @@ class BreaksOff:
 def test_rows_that_break_off_in_the_middle_are_reported_with_what_was_sent_and_what_became_of_it(
     kafka: Cluster, fate: BaseException | None, message: str
 ) -> None:
-    sender = _Sender(BreaksOff(fate), SinkColumns.of(schema_of("value"), "orders"))  # type: ignore[arg-type]
+    columns = SinkColumns.of(schema_of("value"), "orders")
+    sender = RowSender(BreaksOff(fate), columns, "and sent again")  # type: ignore[arg-type]
     with pytest.raises(SendError, match=message):
         sender.send(rows(value=numbered(3)))
 

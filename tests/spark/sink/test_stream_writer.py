@@ -1,4 +1,4 @@
-"""`df.writeStream.format("ottla")`: every row at least once, over restarts from a checkpoint."""
+"""`df.writeStream.format("ottla")`: rows, columns and restarts. Exactly once is in test_exactly_once."""
 
 from __future__ import annotations
 

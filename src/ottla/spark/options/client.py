@@ -46,7 +46,8 @@ _REFUSED_BY_SINK: Final[Mapping[str, str]] = MappingProxyType(
         "key.serializer": f"keys {_BYTES_OUT}",
         "value.serializer": f"values {_BYTES_OUT}",
         "interceptor.classes": f"{_JAVA_CLASS} that may change what is written: leave it out",
-        "transactional.id": "rows are written at least once, without transactions: leave it out",
+        "transactional.id": "the sink names its transactions itself, one for every task: leave it out, and give the "
+        "sink a name of its own with ottla.sink.id",
     }
 )
 _REFUSED_BY_BOTH: Final[Mapping[str, str]] = MappingProxyType(
@@ -110,6 +111,7 @@ _WITHOUT_USE: Final = frozenset(
         "value.serializer",
     }
 )
+_FOR_TRANSACTIONS: Final = frozenset({"transaction.timeout.ms"})
 # What `_security` sees to.
 _SECURITY: Final = ("sasl.", "ssl.", "security.protocol")
 
@@ -132,6 +134,11 @@ _SINK_DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 
+_NOT_WITH_TRANSACTIONS: Final = (
+    "the sink writes exactly once, which takes transactions, and those take an idempotent producer with acks=all. "
+    "Leave the option out, or set ottla.delivery to at-least-once"
+)
+
 # Kafka's default, and ClientConfig's.
 _FETCH_WAIT_MS: Final = 500
 
@@ -148,6 +155,14 @@ def sink_config(kafka: Mapping[str, str]) -> ClientConfig:
     return _sink_config(tuple(sorted(kafka.items())))
 
 
+def transactional_config(kafka: Mapping[str, str], sink_id: str = "ottla-sink") -> ClientConfig:
+    """The configuration of a client that writes exactly once: for each sink another, so that none has to wait.
+
+    It takes a transactional id for every task and batch; that it has one before only says that it will.
+    """
+    return _transactional_config(tuple(sorted(kafka.items())), sink_id)
+
+
 # Called for every task and every micro-batch, and what a config has to say is to be logged once.
 @lru_cache(maxsize=64)
 def _source_config(items: tuple[tuple[str, str], ...]) -> ClientConfig:
@@ -158,6 +173,22 @@ def _source_config(items: tuple[tuple[str, str], ...]) -> ClientConfig:
 @lru_cache(maxsize=64)
 def _sink_config(items: tuple[tuple[str, str], ...]) -> ClientConfig:
     return _config(dict(items), _SINK_DEFAULTS, _REFUSED_BY_SINK, others=_FOR_SOURCES)
+
+
+@lru_cache(maxsize=64)
+def _transactional_config(items: tuple[tuple[str, str], ...], sink_id: str) -> ClientConfig:
+    kafka = dict(items)
+    if (acks := kafka.get("acks", "all").strip().lower()) not in ("all", "-1"):
+        raise OptionError(f"option 'kafka.acks' cannot be {acks!r}: {_NOT_WITH_TRANSACTIONS}")
+    if kafka.get("enable.idempotence", "true").strip().lower() == "false":
+        raise OptionError(f"option 'kafka.enable.idempotence' cannot be 'false': {_NOT_WITH_TRANSACTIONS}")
+    return _config(
+        kafka,
+        {"client.id": "ottla-spark", "transactional.id": sink_id, **_fetch_wait(kafka)},
+        _REFUSED_BY_SINK,
+        others=_FOR_SOURCES,
+        used=_FOR_TRANSACTIONS,
+    )
 
 
 def _fetch_wait(kafka: Mapping[str, str]) -> dict[str, str]:
@@ -173,13 +204,15 @@ def _config(
     defaults: Mapping[str, str],
     refused: Mapping[str, str],
     others: tuple[str, ...],
+    used: frozenset[str] = frozenset(),
 ) -> ClientConfig:
+    """`used` are names that other clients of the connector have no use for."""
     _refuse(kafka, {**refused, **_REFUSED_BY_BOTH})
     properties = {**defaults, **_security(kafka)}
     for name, value in kafka.items():
         if name.startswith(_SECURITY):
             continue
-        if name in _KNOWN and name not in _WITHOUT_USE and not name.startswith(others):
+        if name in _KNOWN and name not in _WITHOUT_USE - used and not name.startswith(others):
             properties[name] = value
         else:
             _leave_out(name)

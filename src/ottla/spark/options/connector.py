@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias, get_args
 
 from ottla.spark.options.offsets import (
     Latest,
@@ -32,6 +32,7 @@ from ottla.spark.options.parsing import (
     flag,
     optional,
     positive,
+    refused,
     seconds,
     warn_of_unknown,
     warn_once,
@@ -116,23 +117,73 @@ class SourceOptions:
         )
 
 
+Delivery: TypeAlias = Literal["exactly-once", "at-least-once"]
+SPECULATION: Final = "_ottla.speculation"
+"""Whether Spark runs second attempts beside the first, as the session's configuration has it. Not for users."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
-    """Where rows are written to; the topic beats the rows' own column."""
+    """Where rows are written to, and with which promise; the topic beats the rows' own column."""
 
     kafka: Mapping[str, str] = field(repr=False)
     topic: str | None = None
     include_headers: bool = False
+    delivery: Delivery = "exactly-once"
+    sink_id: str | None = None
+    """The name of the sink's transactions and of what it remembers; None: the id of the query."""
+    checkpoint: str | None = None
+    """Where the query keeps its own id, if it was told as an option."""
+
+    @property
+    def is_exactly_once(self) -> bool:
+        return self.delivery == "exactly-once"
 
     @classmethod
-    def parse(cls, options: Mapping[str, str]) -> Self:
+    def parse(cls, options: Mapping[str, str], *, streaming: bool = True) -> Self:
         """From the options of df.write or df.writeStream, whose keys may have any case."""
         given = _in_lower_case(options)
         warn_of_unknown(given)
+        delivery: Delivery = "exactly-once" if streaming else "at-least-once"
+        delivery = optional(given, "ottla.delivery", _delivery) or delivery
+        if delivery == "exactly-once":
+            _refuse_speculation(given)
+            if not streaming:
+                raise OptionError(
+                    "a batch write is at least once: leave ottla.delivery out, or write a stream with writeStream"
+                )
         return cls(
-            kafka=_kafka_options(given, "producer"),
+            kafka=_kafka_options(given, "producer" if delivery == "at-least-once" else "transactions"),
             topic=optional(given, "topic", _topic),
             include_headers=_flag(given, "includeHeaders", default=False),
+            delivery=delivery,
+            sink_id=optional(given, "ottla.sink.id", _sink_id),
+            checkpoint=given.get("checkpointlocation"),
+        )
+
+
+def _delivery(name: str, text: str) -> Delivery:
+    for known in get_args(Delivery):
+        if text.strip().lower() == known:
+            return known  # type: ignore[no-any-return]
+    raise refused(name, text, " or ".join(get_args(Delivery)))
+
+
+def _sink_id(name: str, text: str) -> str:
+    from ottla.spark.sink.exactly_once.names import SinkNames
+
+    try:
+        return SinkNames(text).sink_id
+    except ValueError as error:
+        raise OptionError(f"option '{name}' cannot be {text!r}: {error}") from None
+
+
+def _refuse_speculation(given: Mapping[str, str]) -> None:
+    if given.get(SPECULATION) == "true":
+        raise OptionError(
+            "spark.speculation is true, which exactly-once delivery cannot be combined with: a second attempt of a "
+            "task could abort what the first has written when it is decided already. Set spark.speculation to false, "
+            "or ottla.delivery to at-least-once"
         )
 
 
@@ -218,10 +269,12 @@ def _offsets_per_trigger(given: Mapping[str, str]) -> tuple[int | None, int | No
     return most, least
 
 
-def _kafka_options(given: Mapping[str, str], client: str) -> dict[str, str]:
+def _kafka_options(
+    given: Mapping[str, str], client: Literal["consumer", "producer", "transactions"]
+) -> dict[str, str]:
     """The options for Kafka's client without their prefix, checked by making the configuration from them."""
     # Only where a query is planned: finding the source and its columns takes no configuration.
-    from ottla.spark.options.client import partitioner, sink_config, source_config
+    from ottla.spark.options.client import partitioner, sink_config, source_config, transactional_config
 
     kafka = {
         name.removeprefix(KAFKA_PREFIX): value
@@ -229,14 +282,15 @@ def _kafka_options(given: Mapping[str, str], client: str) -> dict[str, str]:
         if name.startswith(KAFKA_PREFIX)
     }
     if "bootstrap.servers" not in kafka:
+        kind = "consumer" if client == "consumer" else "producer"
         raise OptionError(
-            f"Option 'kafka.bootstrap.servers' must be specified for configuring Kafka {client}: "
+            f"Option 'kafka.bootstrap.servers' must be specified for configuring Kafka {kind}: "
             "name at least one broker, as host:port"
         )
     if client == "consumer":
         source_config(kafka)
     else:
-        sink_config(kafka)
+        transactional_config(kafka) if client == "transactions" else sink_config(kafka)
         partitioner(kafka)
     return kafka
 

@@ -55,7 +55,7 @@ _SOURCE: Final = (
     "value.malformed.column",
     "value.nested",
 )
-_SINK: Final = ("topic", "includeHeaders")
+_SINK: Final = ("topic", "includeHeaders", "ottla.delivery", "ottla.sink.id")
 # What Spark itself reads from the same options, and hands on.
 _SPARK: Final = ("checkpointLocation", "path", "paths", "queryName", "outputMode", "sourceName")
 _SPARK_PREFIXES: Final = ("asyncprogresstracking", "_")

@@ -10,7 +10,8 @@ same error, of all Python sources alike. So `register` also makes the session th
 
 How many tasks Spark runs at a time, the default of targetPartitions, is known to the program alone: a source plans in
 a process that is told nothing but its options. So `register` keeps it in the session's configuration, and wraps the
-`format` of Spark's readers, which hands it on as an option. Out of reach, as no Python method is called: SQL.
+`format` of Spark's readers, which hands it on as an option. Likewise that of writers, for spark.speculation, which
+the exactly-once sink refuses. Out of reach, as no Python method is called: SQL.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from pyspark.errors import AnalysisException, PySparkException
 
 from ottla.spark.datasource import OttlaDataSource
-from ottla.spark.options.connector import PARALLELISM
+from ottla.spark.options.connector import PARALLELISM, SPECULATION
 from ottla.spark.process.shipping import ShippedClass
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ Method: TypeAlias = Callable[..., Any]
 OURS: Final = "ottla"
 _FOUND_ALREADY: Final = "DATA_SOURCE_ALREADY_EXISTS"
 _PARALLELISM_CONF: Final = "spark.ottla.parallelism"
+_SPECULATION_CONF: Final = "spark.speculation"
 # Where readers and writers, classic and of Spark Connect, keep their session.
 _SESSION_ATTRIBUTES: Final = ("_spark", "_session", "_client")
 
@@ -52,6 +54,8 @@ def register(spark: AnySession) -> None:
     """
     make_active(spark)
     _hand_on_parallelism(spark)
+    for writer in writers_of(spark):
+        wrap(writer, "format", _with_speculation)
     try:
         spark.dataSource.register(ShippedClass(OttlaDataSource))  # type: ignore[arg-type]
     except AnalysisException as error:
@@ -88,7 +92,30 @@ def _with_parallelism(original: Method) -> Method:
     return format
 
 
+def _with_speculation(original: Method) -> Method:
+    def format(self: Any, source: str) -> Any:
+        writer = original(self, source)
+        if str(source).lower() == OURS:
+            writer.option(SPECULATION, session_of(self).conf.get(_SPECULATION_CONF, "false").lower())
+        return writer
+
+    return format
+
+
 # For what wraps Spark's methods
+
+
+def writers_of(spark: AnySession) -> tuple[type, type]:
+    """The writers of batches and of streams that this kind of session has."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        from pyspark.sql.connect.readwriter import DataFrameWriter as ConnectWriter
+        from pyspark.sql.connect.streaming.readwriter import DataStreamWriter as ConnectStreamWriter
+
+        return ConnectWriter, ConnectStreamWriter
+    from pyspark.sql.readwriter import DataFrameWriter
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    return DataFrameWriter, DataStreamWriter
 
 
 def wrap(owner: type, name: str, wrapper: Callable[[Method], Method]) -> None:

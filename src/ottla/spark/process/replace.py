@@ -20,7 +20,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.spark.options.parsing import logger
-from ottla.spark.process.registration import OURS, Method, make_active, register, session_of, wrap
+from ottla.spark.process.registration import (
+    OURS,
+    Method,
+    make_active,
+    register,
+    session_of,
+    wrap,
+    writers_of,
+)
+from ottla.spark.sink.foreach_batch import KafkaSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -63,7 +72,7 @@ def restore_kafka(spark: AnySession) -> None:
 
 def install(spark: AnySession) -> None:
     """Wrap the methods of this kind of session; those that are wrapped already stay as they are."""
-    batch_writer, stream_writer = _writers_of(spark)
+    batch_writer, stream_writer = writers_of(spark)
     for reader in (type(spark.read), type(spark.readStream)):
         wrap(reader, "format", _replacing_format)
     wrap(batch_writer, "format", _replacing_format)
@@ -76,18 +85,6 @@ def install(spark: AnySession) -> None:
     wrap(stream_writer, "foreach", _forgetting_format)
     wrap(stream_writer, "foreachBatch", _installing_for_each_batch)
     wrap(stream_writer, "start", _updating_start)
-
-
-def _writers_of(spark: AnySession) -> tuple[type, type]:
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
-        from pyspark.sql.connect.readwriter import DataFrameWriter as ConnectWriter
-        from pyspark.sql.connect.streaming.readwriter import DataStreamWriter as ConnectStreamWriter
-
-        return ConnectWriter, ConnectStreamWriter
-    from pyspark.sql.readwriter import DataFrameWriter
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
-
-    return DataFrameWriter, DataStreamWriter
 
 
 @dataclass(slots=True)
@@ -191,21 +188,10 @@ def _updating_start(original: Method) -> Method:
         self.options(**options)
         state = _state(self)
         if state.replaced and (state.mode or "append").lower() == "update":
-            self.foreachBatch(_AppendBatch(state.options))
+            self.foreachBatch(KafkaSink(state.options))
         return original(self, path, partitionBy=partitionBy, queryName=queryName)
 
     return start
-
-
-@dataclass(frozen=True, slots=True)
-class _AppendBatch:
-    """Write every micro-batch as a batch: Spark refuses update mode to Python's streaming sinks, but not here."""
-
-    options: dict[str, object]
-
-    def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        given: dict[str, Any] = {name: value for name, value in self.options.items() if value is not None}
-        batch.write.format(OURS).mode("append").options(**given).save()
 
 
 def _forgetting_format(original: Method) -> Method:

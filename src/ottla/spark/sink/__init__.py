@@ -3,8 +3,12 @@
 | file | subject |
 | --- | --- |
 | writers.py | what Spark calls, on the driver and in tasks |
+| foreach_batch.py | `KafkaSink`, for foreachBatch |
 | columns.py | which columns make a record, and of which types |
 | row_sender.py | in a task: rows to Kafka, and their receipts |
 | recover.py | what a query that is gone has left, for programs |
 | sent_rows.py | what the driver gets to know of a task |
+| transactional.py | the steps of the exactly-once protocol, as writers call them |
+| query_id.py, task_numbers.py | which query, micro-batch and task this is |
+| exactly_once/ | the protocol itself, without Spark |
 """

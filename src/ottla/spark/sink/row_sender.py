@@ -4,8 +4,11 @@ Batches go to the producer as whole columns, which blocks while its buffer is fu
 every batch, so that a send that failed ends the task then and not after the last row. At the end everything is waited
 for. Which columns make a record is in `columns`, what the driver gets to know in `sent_rows`.
 
-Invariant: when `send_rows` returns, every row is acknowledged. When it raises, nothing of this attempt is left in the
-client that the next task finds.
+Two ways in: `send_rows` for a task that writes at least once, and `RowSender` for one that does so in a transaction,
+whose begin and end are elsewhere (`transactional`).
+
+Invariant: when `send_rows` or `RowSender.finish` returns, every row is acknowledged. When `send_rows` raises, nothing
+of this attempt is left in the client that the next task finds.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from ottla.spark.sink.sent_rows import Sent, SentRows, named
 
 _LOOK_EVERY: Final = 1.0
 """Seconds: while one receipt is waited for, another may have failed."""
+_SENT_AGAIN: Final = "if Spark tries the task again, it sends all of them again"
 
 
 class SendError(KafkaError):
@@ -37,15 +41,15 @@ class SendError(KafkaError):
 def send_rows(batches: Iterator[pyarrow.RecordBatch], options: SinkOptions, columns: SinkColumns) -> SentRows:
     """Sends all rows and waits until they are stored; a task without rows makes no client."""
     config, chosen = sink_config(options.kafka), partitioner(options.kafka)
-    sender: _Sender | None = None
+    sender: RowSender | None = None
     try:
         for batch in batches:
             if batch.num_rows == 0:
                 continue
             if sender is None:
-                sender = _Sender(clients.client(config, chosen), columns)
+                sender = RowSender(clients.client(config, chosen), columns, _SENT_AGAIN)
             sender.send(batch)
-        return SentRows({}) if sender is None else sender.finish()
+        return SentRows({}) if sender is None else SentRows(sender.finish())
     except BaseException:
         if sender is not None:
             sender.give_up()
@@ -53,12 +57,14 @@ def send_rows(batches: Iterator[pyarrow.RecordBatch], options: SinkOptions, colu
         raise
 
 
-class _Sender:
+class RowSender:
     """The rows of one task, and the receipts that are open."""
 
-    def __init__(self, client: Client, columns: SinkColumns) -> None:
+    def __init__(self, client: Client, columns: SinkColumns, consequence: str) -> None:
+        """`consequence` is what an error says of the rows that are sent already."""
         self._client = client
         self._columns = columns
+        self._consequence = consequence
         self._open = Receipts()
         self._sent: dict[str, Sent] = {}
 
@@ -79,8 +85,8 @@ class _Sender:
             self._sent[topic] = self._sent.get(topic, Sent()) + Sent(records.num_rows, records.nbytes)
         self._check()
 
-    def finish(self) -> SentRows:
-        """Waits for everything."""
+    def finish(self) -> dict[str, Sent]:
+        """Waits for everything; what was sent, by topic."""
         patience = self._client.config.delivery_timeout_ms / 1000
         give_up_at = monotonic() + patience
         while self._open:
@@ -89,7 +95,7 @@ class _Sender:
             self._check()
             if self._open and monotonic() > give_up_at:
                 raise self._failure(self._open.oldest.topic, _silence(patience))
-        return SentRows(self._sent)
+        return self._sent
 
     def _wait(self, delivery: BatchDelivery) -> bool:
         """Until it is done, or for a moment; whether it is."""
@@ -106,8 +112,7 @@ class _Sender:
     def _failure(self, topic: str, error: BaseException) -> SendError:
         failure = SendError(
             f"rows could not be written to topic {topic}: {_reason(error)}. Of {self._open.rows} rows of this task "
-            "it is not certain whether they are stored, others are; if Spark tries the task again, it sends all of "
-            "them again"
+            f"it is not certain whether they are stored, others are; {self._consequence}"
         )
         failure.__cause__ = error
         return failure

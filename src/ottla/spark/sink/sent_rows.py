@@ -1,15 +1,18 @@
 """SentRows, which a task that has written sends to the driver, and how the driver sums it up in its log.
 
-Processes that only plan and commit import this and nothing of the client.
+Processes that only plan and commit import this and nothing of the client, unless a message has a transaction in it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import WriterCommitMessage
+
+if TYPE_CHECKING:
+    from ottla.spark.sink.exactly_once.values import TaskOutcome
 
 _MOST_NAMES: Final = 5
 """Topics that a log line or an error names."""
@@ -31,6 +34,8 @@ class SentRows(WriterCommitMessage):
     """What one task has stored, by topic."""
 
     by_topic: Mapping[str, Sent]
+    outcome: TaskOutcome | None = None
+    """Of a task that writes exactly once: the transaction that the driver is to commit."""
 
 
 def summary(messages: Iterable[WriterCommitMessage | None]) -> str:
