@@ -16,7 +16,7 @@ from ottla.broker import Cluster
 from tests.interop.confluent import committed_values
 from tests.spark.crashes.steps import STEPS, KillOrders
 
-_WITHIN_S = 300
+_WITHIN_S = 600
 
 
 @pytest.fixture
