@@ -67,7 +67,7 @@ class OttlaDataSource(Shipped, DataSource):
             raise OptionError(
                 "Save mode Overwrite not allowed for Kafka: records cannot be replaced. Write with mode('append')"
             )
-        return KafkaBatchWriter(SinkOptions.parse(self.options, streaming=False), schema)
+        return KafkaBatchWriter(SinkOptions.parse(self.options), schema)
 
     def streamWriter(  # noqa: N802  Spark's name
         self, schema: StructType, overwrite: bool

@@ -1,4 +1,4 @@
-"""A micro-batch without Spark: its writer is pickled, written by tasks, and committed, in the order of Spark."""
+"""Writes without Spark: a writer is pickled, written by tasks, and committed, in the order of Spark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark import TaskContext, cloudpickle
 
 from ottla.spark.options.connector import SinkOptions
 from ottla.spark.sink.sent_rows import SentRows
-from ottla.spark.sink.writers import KafkaStreamWriter
+from ottla.spark.sink.writers import KafkaBatchWriter, KafkaStreamWriter
 from tests.spark.sinks import rows, schema_of
 
 BATCH_ID, QUERY_ID = "streaming.sql.batchId", "sql.streaming.queryId"
@@ -61,3 +61,31 @@ class Query:
     def run(self, batch: int, *tasks: Sequence[bytes]) -> None:
         """A whole micro-batch."""
         self.writer().commit(list(self.write(batch, *tasks)), batch)
+
+
+class Job:
+    """A batch write."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self.started: bytes = cloudpickle.dumps(  # type: ignore[no-untyped-call]
+            KafkaBatchWriter(SinkOptions.parse(options), schema_of("value"))
+        )
+        self.messages: list[SentRows] = []
+
+    def writer(self) -> KafkaBatchWriter:
+        """As the tasks have it, and the process that commits."""
+        arrived: KafkaBatchWriter = pickle.loads(self.started)
+        return arrived
+
+    def write(self, *tasks: Sequence[bytes]) -> Job:
+        for slot, values in enumerate(tasks):
+            with running_task(slot, {}):
+                message = self.writer().write(iter([rows(value=values)]))
+            self.messages.append(pickle.loads(pickle.dumps(message)))
+        return self
+
+    def commit(self) -> None:
+        self.writer().commit(list(self.messages))
+
+    def abort(self) -> None:
+        self.writer().abort([*self.messages, None])

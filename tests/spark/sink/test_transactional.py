@@ -18,7 +18,7 @@ from ottla.spark.sink.exactly_once.errors import (
     TransactionLostError,
 )
 from ottla.spark.sink.row_sender import SendError
-from tests.spark.sink.tasks import Query
+from tests.spark.sink.tasks import Job, Query
 
 TOPIC = "copies"
 pytestmark = pytest.mark.kafka_cluster(topics={TOPIC: 2})
@@ -165,6 +165,39 @@ def test_a_timeout_that_brokers_do_not_allow_is_refused_before_any_task(
     query = Query({**options, "kafka.transaction.timeout.ms": "2000000000"}, tmp_path)
     with pytest.raises(OptionError, match=r"kafka\.transaction\.timeout\.ms"):
         query.started()
+
+
+def test_a_batch_write_is_seen_as_a_whole_when_it_is_committed(
+    kafka: Cluster, options: dict[str, str]
+) -> None:
+    job = Job(options).write([b"a"], [], [b"b"])
+    assert committed(kafka) == []
+    job.commit()
+    assert committed(kafka) == [b"a", b"b"]
+    # The next one finds a name too, with or without rows.
+    Job(options).write([]).commit()
+    Job(options).write([b"c"]).commit()
+    assert committed(kafka) == [b"a", b"b", b"c"]
+
+
+def test_batch_writes_at_the_same_time_do_not_disturb_each_other(
+    kafka: Cluster, options: dict[str, str]
+) -> None:
+    jobs = [Job(options).write([b"%d" % number]) for number in range(3)]
+    for job in jobs:
+        job.commit()
+    assert committed(kafka) == [b"0", b"1", b"2"]
+
+
+def test_nothing_of_a_batch_write_that_fails_is_seen_and_its_name_is_free_again(
+    kafka: Cluster, options: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    job = Job(options).write([b"a"])
+    with caplog.at_level(logging.WARNING, "ottla.spark"):
+        job.abort()
+    assert caplog.messages == ["a job that wrote 1 rows (5 bytes) to copies has failed; it is aborted"]
+    Job(options).write([b"b"]).commit()
+    assert committed(kafka) == [b"b"]
 
 
 def pickled_start(writer: object) -> object:

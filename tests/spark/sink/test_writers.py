@@ -66,11 +66,10 @@ def test_rows_have_the_time_of_sending_whatever_their_columns_say(
     assert record.timestamp > 1_700_000_000_000
 
 
-def test_no_rows_need_no_kafka(spark: SparkSession) -> None:
+def test_no_rows_need_no_kafka_at_least_once(spark: SparkSession) -> None:
     empty = spark.range(0).selectExpr("cast(id as string) as value")
-    empty.write.format("ottla").option("kafka.bootstrap.servers", "localhost:1").option("topic", "t").mode(
-        "append"
-    ).save()
+    options = {"kafka.bootstrap.servers": "localhost:1", "topic": "t", "ottla.delivery": "at-least-once"}
+    empty.write.format("ottla").options(**options).mode("append").save()
 
 
 @pytest.mark.parametrize(
@@ -102,7 +101,7 @@ def test_overwrite_is_refused(spark: SparkSession, save: Save) -> None:
 def test_a_send_that_fails_fails_the_job_with_kafkas_reason(
     kafka: Cluster, spark: SparkSession, save: Save
 ) -> None:
-    kafka.faults.add("Produce", action=error("TOPIC_AUTHORIZATION_FAILED"))
+    kafka.faults.add("Produce", topic="orders", action=error("TOPIC_AUTHORIZATION_FAILED"))
     with pytest.raises(
         Exception, match=r"rows could not be written to topic orders.*TOPIC_AUTHORIZATION_FAILED"
     ):

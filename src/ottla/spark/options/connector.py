@@ -140,18 +140,13 @@ class SinkOptions:
         return self.delivery == "exactly-once"
 
     @classmethod
-    def parse(cls, options: Mapping[str, str], *, streaming: bool = True) -> Self:
+    def parse(cls, options: Mapping[str, str]) -> Self:
         """From the options of df.write or df.writeStream, whose keys may have any case."""
         given = _in_lower_case(options)
         warn_of_unknown(given)
-        delivery: Delivery = "exactly-once" if streaming else "at-least-once"
-        delivery = optional(given, "ottla.delivery", _delivery) or delivery
+        delivery = optional(given, "ottla.delivery", _delivery) or "exactly-once"
         if delivery == "exactly-once":
             _refuse_speculation(given)
-            if not streaming:
-                raise OptionError(
-                    "a batch write is at least once: leave ottla.delivery out, or write a stream with writeStream"
-                )
         return cls(
             kafka=_kafka_options(given, "producer" if delivery == "at-least-once" else "transactions"),
             topic=optional(given, "topic", _topic),

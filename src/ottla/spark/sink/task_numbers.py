@@ -6,12 +6,15 @@ recognizes rows by that are written already.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark import TaskContext
 
 from ottla.spark.sink.exactly_once.errors import SinkError
 from ottla.spark.sink.transactional import TaskNumber
+
+if TYPE_CHECKING:
+    from ottla.spark.sink.exactly_once.leases import Lease
 
 _BATCH_ID: Final = "streaming.sql.batchId"
 _QUERY_ID: Final = "sql.streaming.queryId"
@@ -41,6 +44,11 @@ def number_in_stream(expected: str | None, batch: int | None = None) -> TaskNumb
             f"the sink was called with batch id {batch} in micro-batch {batch_id}: pass on what foreachBatch gave you"
         )
     return TaskNumber(query_id, batch_id, context.partitionId())
+
+
+def number_in_job(lease: Lease) -> TaskNumber:
+    """In a task of a batch write, which has no query: its lease has a number instead."""
+    return TaskNumber(lease.query_id, lease.batch_id, _context().partitionId())
 
 
 def _context() -> TaskContext:

@@ -7,6 +7,9 @@
 | the driver, when all tasks are done | `commit_rows` | 4 to 6 |
 | the driver, when the job has failed | `abort_rows` | |
 
+A batch write has no query and no checkpoint: `lease_rows` starts it under a name of a pool, and `commit_lease` and
+`abort_lease` give the name back.
+
 The protocol itself is in `exactly_once`, coroutines that know neither Spark nor processes. When Spark calls what, is
 in `writers` and `foreach_batch`.
 
@@ -19,7 +22,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import pyarrow
@@ -40,6 +43,7 @@ from ottla.spark.process import clients
 from ottla.spark.sink.columns import SinkColumns
 from ottla.spark.sink.exactly_once.driver import abort_batch, commit_batch, start_batch
 from ottla.spark.sink.exactly_once.errors import MismatchingReplayError, SinkError
+from ottla.spark.sink.exactly_once.leases import Lease, release_lease, take_lease
 from ottla.spark.sink.exactly_once.names import SinkNames
 from ottla.spark.sink.exactly_once.task import Attempt, begin_attempt
 from ottla.spark.sink.exactly_once.values import BatchStart, TaskOutcome
@@ -56,6 +60,7 @@ _ABORTED: Final = (
     "their transaction is aborted, and if Spark tries the task again, it sends all of them in another"
 )
 _AT_LEAST_ONCE: Final = "or set ottla.delivery to at-least-once, which takes no transactions"
+_POOL: Final = "ottla-batch"
 _turns: Final[defaultdict[ClientConfig, threading.Lock]] = defaultdict(threading.Lock)
 """A client is one producer at a time, and threads of foreachBatch may be of two queries with one sink id."""
 
@@ -70,11 +75,27 @@ class TaskNumber(NamedTuple):
 
 def start_rows(options: SinkOptions, sink_id: str, query_id: str | None) -> BatchStart:
     """On the driver, before any task of the batch: an older driver is fenced, and what it decided is finished."""
-    given = options.kafka.get("transaction.timeout.ms")
-    timeout_ms = None if given is None else int(given)
-    names = SinkNames(sink_id)
-    try:
+    names, timeout_ms = SinkNames(sink_id), _timeout_ms(options)
+    with _options_to_change(names, timeout_ms):
         return _run(options, sink_id, lambda kafka: start_batch(kafka, names, timeout_ms=timeout_ms))
+
+
+def lease_rows(options: SinkOptions) -> Lease:
+    """The same for a batch write."""
+    pool, timeout_ms = options.sink_id or _POOL, _timeout_ms(options)
+    with _options_to_change(SinkNames(pool), timeout_ms):
+        return _run(options, pool, lambda kafka: take_lease(kafka, pool, timeout_ms=timeout_ms))
+
+
+def _timeout_ms(options: SinkOptions) -> int | None:
+    given = options.kafka.get("transaction.timeout.ms")
+    return None if given is None else int(given)
+
+
+@contextmanager
+def _options_to_change(names: SinkNames, timeout_ms: int | None) -> Iterator[None]:
+    try:
+        yield
     except KafkaError as error:
         if (wrong := _option_to_change(error, names, timeout_ms)) is not None:
             raise wrong from error
@@ -135,6 +156,21 @@ def commit_rows(options: SinkOptions, messages: Iterable[WriterCommitMessage | N
         first.start.names.sink_id,
         lambda kafka: commit_batch(kafka, first.query_id, first.batch_id, outcomes),
     )
+
+
+def commit_lease(options: SinkOptions, lease: Lease, messages: Iterable[WriterCommitMessage | None]) -> None:
+    commit_rows(options, messages)
+    _release(options, lease)
+
+
+def abort_lease(options: SinkOptions, lease: Lease, messages: Iterable[WriterCommitMessage | None]) -> None:
+    abort_rows(options, messages)
+    _release(options, lease)
+
+
+def _release(options: SinkOptions, lease: Lease) -> None:
+    """Where nothing was decided, as of a job without rows; otherwise the decision has done it."""
+    _run(options, lease.start.names.sink_id, lambda kafka: release_lease(kafka, lease.start))
 
 
 def check_nothing_missing(start: BatchStart, batch_id: int) -> None:

@@ -30,6 +30,7 @@ from ottla.spark.sink.sent_rows import SentRows, summary
 if TYPE_CHECKING:
     import pyarrow
 
+    from ottla.spark.sink.exactly_once.leases import Lease
     from ottla.spark.sink.exactly_once.values import BatchStart
 
 _logger = logging.getLogger("ottla.spark")
@@ -37,22 +38,48 @@ _Messages: TypeAlias = list[WriterCommitMessage | None]
 
 
 class KafkaBatchWriter(Shipped, DataSourceArrowWriter):
-    """df.write: made on the driver, where it checks the columns; `write` runs in a worker of each task."""
+    """df.write: made on the driver, where it checks the columns; `write` runs in a worker of each task.
+
+    `commit` and `abort` run on what was pickled for the tasks.
+    """
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self.options = options
         self.columns = SinkColumns.of(schema, options.topic)
+        self.lease: Lease | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self.options.is_exactly_once and self.lease is None:
+            from ottla.spark.sink.transactional import lease_rows
+
+            self.lease = lease_rows(self.options)
+        return self.__dict__
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> SentRows:
-        from ottla.spark.sink.row_sender import send_rows
+        if self.lease is None:
+            from ottla.spark.sink.row_sender import send_rows
 
-        return send_rows(iterator, self.options, self.columns)
+            return send_rows(iterator, self.options, self.columns)
+        from ottla.spark.sink.task_numbers import number_in_job
+        from ottla.spark.sink.transactional import write_rows
+
+        return write_rows(iterator, self.options, self.columns, self.lease.start, number_in_job(self.lease))
 
     def commit(self, messages: _Messages) -> None:
+        if self.lease is not None:
+            from ottla.spark.sink.transactional import commit_lease
+
+            commit_lease(self.options, self.lease, messages)
         _logger.info("wrote %s", summary(messages))
 
     def abort(self, messages: _Messages) -> None:
-        _logger.warning("a job that wrote %s has failed; what it wrote stays", summary(messages))
+        if self.lease is None:
+            _logger.warning("a job that wrote %s has failed; what it wrote stays", summary(messages))
+            return
+        from ottla.spark.sink.transactional import abort_lease
+
+        abort_lease(self.options, self.lease, messages)
+        _logger.warning("a job that wrote %s has failed; it is aborted", summary(messages))
 
 
 class KafkaStreamWriter(Shipped, DataSourceStreamArrowWriter):
