@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from types import FrameType
 from typing import Any
 
@@ -17,6 +17,7 @@ import pytest
 import ottla.client.blocking.driver as driver_module
 from ottla.client.blocking.driver import Driver
 from ottla.errors import ClientClosedError
+from ottla.runtime import SystemClock
 
 
 @pytest.fixture
@@ -24,6 +25,23 @@ def driver() -> Iterator[Driver]:
     driver = Driver("test")
     yield driver
     driver.close()
+
+
+@contextmanager
+def another_thread_running(driver: Driver) -> Iterator[threading.Thread]:
+    """A thread that runs the loop for a call of its own, until the end of the block."""
+    entered, left = threading.Event(), asyncio.Event()
+
+    async def hold() -> None:
+        entered.set()
+        await left.wait()
+
+    runner = threading.Thread(target=lambda: driver.call(hold()))
+    runner.start()
+    assert entered.wait(10)
+    yield runner
+    driver.loop.call_soon_threadsafe(left.set)
+    runner.join(10)
 
 
 async def thread() -> threading.Thread:
@@ -39,6 +57,42 @@ def test_what_is_posted_runs_before_post_returns_if_nobody_runs_the_loop(driver:
     ran: list[threading.Thread] = []
     driver.post(lambda: ran.append(threading.current_thread()))
     assert ran == [threading.current_thread()]
+
+
+def test_what_waits_for_nothing_is_called_on_the_loop_whichever_thread_runs_it(driver: Driver) -> None:
+    assert driver.now(threading.current_thread) is threading.current_thread()
+    assert driver.now(asyncio.get_running_loop) is driver.loop
+    with pytest.raises(ZeroDivisionError):
+        driver.now(lambda: 1 / 0)
+    with another_thread_running(driver) as runner:
+        assert driver.now(threading.current_thread) is runner
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_what_is_begun_is_waited_for_until_it_is_done_or_time_is_up(driver: Driver, is_held: bool) -> None:
+    def begin(delay: float) -> asyncio.Future[str]:
+        future = driver.loop.create_future()
+        driver.loop.call_later(delay, future.set_result, "done")
+        return future
+
+    with another_thread_running(driver) if is_held else nullcontext():
+        ended = driver.begin_and_wait(lambda: begin(0.002), 10.0, SystemClock())
+        assert ended is not None
+        assert ended.result() == "done"
+        late = driver.begin_and_wait(lambda: begin(60.0), 0.002, SystemClock())
+        assert late is not None
+        assert not late.done()
+        nothing: asyncio.Future[str] | None = driver.begin_and_wait(lambda: None, None, SystemClock())
+        assert nothing is None
+
+
+def test_a_closed_driver_begins_nothing() -> None:
+    driver = Driver("test")
+    driver.close()
+    with pytest.raises(ClientClosedError):
+        driver.now(threading.current_thread)
+    with pytest.raises(ClientClosedError):
+        driver.begin_and_wait(lambda: None, None, SystemClock())
 
 
 def test_a_task_that_was_left_behind_goes_on_in_the_background(driver: Driver) -> None:

@@ -28,6 +28,21 @@ def test_a_call_runs_the_function_first_and_then_what_is_there(loop: ClientLoop)
     assert order == ["function", "before"]
 
 
+def test_what_is_to_be_done_now_is_done_on_the_loop_and_gives_what_it_returns_or_raises(
+    loop: ClientLoop,
+) -> None:
+    order: list[object] = []
+    assert loop.now(asyncio.get_running_loop) is loop
+    assert loop.now(lambda: loop.call_soon(order.append, "behind it")) is not None
+    assert order == ["behind it"]
+    loop.call_first(lambda: order.append("first"))
+    with pytest.raises(ZeroDivisionError):
+        loop.now(lambda: 1 / 0)
+    assert order == ["behind it", "first"]
+    assert not loop.is_running()
+    assert asyncio._get_running_loop() is None
+
+
 def test_no_iteration_follows_a_function_that_returns_false(loop: ClientLoop) -> None:
     order: list[str] = []
     loop.call_soon(order.append, "callback")

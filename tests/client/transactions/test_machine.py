@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from ottla.client.produce.producer_id import NO_PRODUCER, ProducerIdentity
@@ -261,3 +263,24 @@ def test_a_lost_producer_tells_what_is_known_of_its_last_commit() -> None:
     assert again.may_be_committed
     assert again is not unsure
     assert isinstance(again.__cause__, ProducerFencedError)
+
+
+@pytest.mark.parametrize(
+    "close",
+    [
+        TransactionMachine.prepare,
+        TransactionMachine.commit,
+        TransactionMachine.abort,
+        lambda machine: machine.failed(WRONG, Consequence.ABORT),
+        lambda machine: machine.failed(WRONG, Consequence.FATAL),
+    ],
+)
+def test_what_closes_a_transaction_to_records_is_told_once_the_status_has_changed(
+    close: Callable[[TransactionMachine], None],
+) -> None:
+    machine = begun()
+    seen: list[TransactionStatus] = []
+    machine.on_closed = lambda: seen.append(machine.status)
+    close(machine)
+    assert seen == [machine.status]
+    assert machine.status is not S.IN_TRANSACTION

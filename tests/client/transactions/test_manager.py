@@ -189,6 +189,30 @@ def test_an_end_without_an_outcome_is_repeated_until_there_is_one(version: int, 
 
 
 @BOTH
+@pytest.mark.parametrize("commit", [True, False])
+def test_an_end_whose_outcome_comes_between_two_calls_is_told_by_the_second(
+    version: int, commit: bool
+) -> None:
+    async def body(world: World, kafka: PlayedKafka, client: AsyncClient) -> None:
+        transaction = await client.begin_transaction()
+        await (await client.produce(TOPIC, b""))
+        kafka.will("EndTxn", 15)
+        end = transaction.commit if commit else transaction.abort
+        with pytest.raises(TransactionPendingError):
+            await end(timeout=0.0)
+        while client.transaction_state.status is not S.READY:
+            await world.runtime.clock.sleep(0.01)
+        await end()
+        assert transaction.is_over
+        assert [committed for committed, _ in kafka.ends] == [commit]
+        async with client.transaction():
+            await client.produce(TOPIC, b"")
+        assert [committed for committed, _ in kafka.ends] == [commit, True]
+
+    with_played(body, version)
+
+
+@BOTH
 def test_a_commit_that_times_out_is_pending_and_nothing_begins_before_it_is_known(version: int) -> None:
     async def body(world: World, kafka: PlayedKafka, client: AsyncClient) -> None:
         transaction = await client.begin_transaction()

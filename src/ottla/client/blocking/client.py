@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from ottla.client.transactions.machine import TransactionState
     from ottla.client.transactions.prepared import PreparedTransaction
     from ottla.client.transactions.session import AsyncTransactSession
+    from ottla.client.transactions.transaction import AsyncTransaction
 
 _T = TypeVar("_T")
 
@@ -228,7 +229,19 @@ class Client:
         """Begins a transaction: what is produced from now on belongs to it, until its `commit` or `abort`."""
         from ottla.client.blocking.transaction import Transaction
 
-        return Transaction(self._driver.call(self._client.begin_transaction(timeout)), self._driver)
+        check_timeout(timeout)
+        begun = self._driver.now(self._begin_now)
+        if begun is None:
+            begun = self._driver.call(self._client.begin_transaction(timeout))
+        return Transaction(begun, self._driver)
+
+    def _begin_now(self) -> AsyncTransaction | None:
+        """Where nothing has to be waited for."""
+        from ottla.client.transactions.transaction import AsyncTransaction
+
+        manager = self._client._transactions()
+        number = manager.begin_now()
+        return None if number is None else AsyncTransaction(manager, self._core.home, number)
 
     def transaction(self) -> TransactionBlock:
         """A transaction for a `with` block: committed at its end, aborted if the block raises.

@@ -63,6 +63,9 @@ class Awaited(Protocol):
         """Calls it on the loop once this is done."""
 
 
+_A = TypeVar("_A", bound=Awaited)
+
+
 class Driver:
     """Runs coroutines for threads that block."""
 
@@ -117,6 +120,19 @@ class Driver:
             finally:
                 self._release_loop()
 
+    def now(self, function: Callable[[], _T]) -> _T:
+        """`call` for a function that waits for nothing: without a task, and most times without an iteration."""
+        with _CtrlC(self._main_thread) as ctrl_c:
+            self.check()
+            self._raise_exit()
+            if not self._acquire_loop():
+                return self._run_by_another(_called(function), ctrl_c)
+            try:
+                self.check()
+                return self.loop.now(function)
+            finally:
+                self._release_loop()
+
     def wait(self, awaited: Awaited, seconds: float | None, clock: Clock) -> None:
         """Returns when something is done or the time is up: it says which itself."""
         # As `call`, without a coroutine: that would be a future, a task and two iterations of the loop.
@@ -130,6 +146,27 @@ class Driver:
                 return
             try:
                 self._run_until_done(awaited, seconds, clock, ctrl_c)
+            finally:
+                self._release_loop()
+
+    def begin_and_wait(
+        self, begin: Callable[[], _A | None], seconds: float | None, clock: Clock
+    ) -> _A | None:
+        """`now`, and then `wait` for what that returns, unless it is None; both in one run of the loop."""
+        with _CtrlC(self._main_thread) as ctrl_c:
+            self.check()
+            self._raise_exit()
+            if not self._acquire_loop():
+                awaited = self._run_by_another(_called(begin), ctrl_c)
+                if awaited is not None:
+                    self._run_by_another(_done(awaited, seconds, clock), ctrl_c)
+                return awaited
+            try:
+                self.check()
+                awaited = self.loop.now(begin)
+                if awaited is not None:
+                    self._run_until_done(awaited, seconds, clock, ctrl_c)
+                return awaited
             finally:
                 self._release_loop()
 
@@ -519,6 +556,10 @@ class _Wait:
         if not self.is_over:
             self.is_over = True
             self._loop.stop()
+
+
+async def _called(function: Callable[[], _T]) -> _T:
+    return function()
 
 
 def _nothing() -> None:

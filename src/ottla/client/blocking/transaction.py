@@ -11,6 +11,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from ottla.client.deadline import check_timeout
+from ottla.errors import TransactionError
+
 if TYPE_CHECKING:
     from ottla.client.blocking.driver import Driver
     from ottla.client.transactions.prepared import PreparedTransaction
@@ -31,7 +34,13 @@ class Transaction:
 
     def commit(self, timeout: float | None = None) -> None:
         """Sends everything, and commits: readers of committed records see all of it, or nothing."""
-        self._driver.call(self._transaction.commit(timeout))
+        check_timeout(timeout)
+        # As `commit` of the transaction, without a coroutine: that costs as much as all that is done here.
+        transaction = self._transaction
+        seconds = transaction.call_timeout if timeout is None else timeout
+        ending = self._driver.begin_and_wait(transaction.begin_commit, seconds, transaction.clock)
+        if ending is not None:
+            transaction.raise_commit(ending, seconds)
 
     def abort(self, timeout: float | None = None) -> None:
         """Drops what was not sent, and has readers of committed records never see the rest."""
@@ -47,7 +56,15 @@ class Transaction:
 
     def leave(self, error: BaseException | None) -> None:
         """The block that it was begun for is over."""
-        self._driver.call(self._transaction.leave(error))
+        if error is not None:
+            self._driver.call(self._transaction.leave(error))
+        elif not self.is_over:
+            try:
+                self.commit()
+            except TransactionError as refused:
+                if refused.abortable:
+                    self._driver.call(self._transaction.abort_after(refused))
+                raise
 
 
 class TransactionBlock:

@@ -191,6 +191,14 @@ class Broker:
                 return connection
             await self._sleep(pause)
 
+    def open_connection(self, purpose: Purpose, lane: int = 0) -> BrokerConnection | None:
+        """The connection if there is one that requests may go over now."""
+        connection = self._open.get((purpose, lane))
+        if connection is None or connection.is_closed:
+            return None
+        is_paused = connection.paused_until and connection.paused_until > self._clock.monotonic()
+        return None if is_paused else connection
+
     async def request(
         self,
         request: Message,

@@ -395,6 +395,12 @@ class Producer:
                 self._sinks[recbuf.leader].remove(recbuf)
         return True
 
+    def drain(self) -> None:
+        """`resume`, at once."""
+        now = self._clock.monotonic()
+        for sink in list(self._sinks.values()):
+            sink.drain(now)
+
     def resume(self) -> None:
         """What waits for an identity has it now, or may have."""
         for sink in self._sinks.values():
@@ -441,9 +447,15 @@ class Producer:
         for recbuf in self._topics.by_buffer.values():
             recbuf.template = None
 
+    def flush_now(self) -> Flush:
+        """Sends everything that was produced before, as far as that is possible now; done when all of it is."""
+        flush = self._watch_all()
+        self._wakeups.send_now(recbuf for topic in self._topics.by_name.values() for recbuf in topic.recbufs)
+        return flush
+
     async def drained(self) -> None:
         """Until everything that was produced before is delivered or failed."""
-        await self._flush(None)
+        await self.flush_now().done
 
     def forget_failures(self) -> None:
         """The program knows of those that have failed so far: `flush` and `close` do not raise them."""
@@ -456,16 +468,21 @@ class Producer:
         await self._flush(timeout)
         self._completions.raise_failures()
 
-    async def _flush(self, timeout: float | None) -> None:
+    def _watch_all(self) -> Flush:
         flush = Flush()
-        for topic in list(self._topics.by_name.values()):
+        for topic in self._topics.by_name.values():
             topic.flush(flush)
-            for recbuf in topic.recbufs:
-                self._wakeups.consider(recbuf)
         for recbuf in self._topics.purged():
             for batch in recbuf.batches:
                 flush.watch(batch)
         flush.complete()
+        return flush
+
+    async def _flush(self, timeout: float | None) -> None:
+        flush = self._watch_all()
+        for topic in list(self._topics.by_name.values()):
+            for recbuf in topic.recbufs:
+                self._wakeups.consider(recbuf)
         if timeout is None:
             await flush.done
             return

@@ -18,7 +18,7 @@ were put off, which the loop takes when the timer rings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final
 
@@ -152,8 +152,16 @@ class Wakeups:
         """False if the loop need not be run for this: all was sent, and no response was due before."""
         self._is_called = False
         now = self._clock.monotonic()
+        return self._drain_ready(self._take_dirty(now), now)
+
+    def send_now(self, recbufs: Iterable[RecBuf]) -> None:
+        """What they have goes out before this returns, as far as that is possible."""
+        self._drain_ready(recbufs, self._clock.monotonic())
+
+    def _drain_ready(self, recbufs: Iterable[RecBuf], now: float) -> bool:
+        """Whether the loop has something to look at: not if all was sent, and no response was due before."""
         sinks: dict[Sink, None] = {}
-        for recbuf in self._take_dirty(now):
+        for recbuf in recbufs:
             when = recbuf.ready_at()
             if when is None or self._is_closed:
                 if recbuf.in_flight and self._hurry is not None:

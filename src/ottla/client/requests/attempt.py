@@ -17,6 +17,7 @@ from ottla.client.deadline import within
 from ottla.client.requests.sharding import at_version, check_version, from_version, max_version, route_of
 from ottla.config import ClientConfig
 from ottla.errors import ConnectionFailedError, NoBrokersError, UnsupportedApiError
+from ottla.net import OnDone
 from ottla.runtime import Clock
 from ottla.wire import Message, api_for_key
 
@@ -69,6 +70,22 @@ class RequestSender:
                 f"{version} at most: its Kafka is too old"
             )
         return await self._submit(connection, build(version), version), version
+
+    def begin_built(
+        self,
+        node_id: int,
+        request_class: type[Message],
+        build: Callable[[int], Message],
+        on_done: OnDone,
+        least: int = 0,
+        most: int | None = None,
+    ) -> bool:
+        """`send_built` if nothing has to be waited for: whether it was sent. What becomes of it, `on_done` hears."""
+        connection = self._brokers.get(node_id).open_connection(purpose_of_class(request_class))
+        if connection is None or (version := connection.version(request_class, most)) < least:
+            return False
+        connection.begin(build(version), version, on_done)
+        return True
 
     async def send_to_any(
         self, request: Message, version: int | None = None, avoid: int | None = None

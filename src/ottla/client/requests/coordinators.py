@@ -35,6 +35,10 @@ class Coordinators:
         found = await self._look_up(kind, unknown) if unknown else {}
         return {key: known[key] if key in known else found[key] for key in keys}
 
+    def known(self, kind: CoordinatorType, key: str) -> int | None:
+        """The node id, if a broker has said it."""
+        return self._known.get((kind, key))
+
     def forget(self, kind: CoordinatorType, key: str) -> None:
         """After it has said that it is none, or could not be reached."""
         self._known.pop((kind, key), None)

@@ -38,6 +38,7 @@ from ottla.errors import (
     UnknownTopicOrPartitionError,
     from_code,
 )
+from ottla.net import OnDone
 from ottla.runtime import Runtime
 from ottla.wire import Message, api_for_key
 from ottla.wire.messages import ProduceRequest, SaslAuthenticateRequest, SaslHandshakeRequest
@@ -211,6 +212,22 @@ class Requests:
     ) -> tuple[Message, int]:
         """One attempt with one broker, for callers that decide about each attempt; see `RequestSender.send_built`."""
         return await self._sender.send_built(node_id, request_class, build, least, most)
+
+    def begin_built(
+        self,
+        node_id: int,
+        request_class: type[Message],
+        build: Callable[[int], Message],
+        on_done: OnDone,
+        least: int = 0,
+        most: int | None = None,
+    ) -> bool:
+        """The same without waiting; see `RequestSender.begin_built`."""
+        return self._sender.begin_built(node_id, request_class, build, on_done, least, most)
+
+    def known_coordinator(self, kind: CoordinatorType, key: str) -> int | None:
+        """The broker that coordinates it, if one has said so and it has not turned out to be wrong."""
+        return self._routing.coordinators.known(kind, key)
 
     async def _send_to(
         self, request: Message, node_id: int, version: int | None, timeout: float | None

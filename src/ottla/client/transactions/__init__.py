@@ -6,6 +6,7 @@
     marker_pause   how long that waits for the markers of the last transaction
     calls          one request to a coordinator, until its outcome is known
     manager        initialize, begin, add, send offsets, end: all of that put together, on the loop
+    ending         the end of a transaction: its batches, then EndTxn
     transaction    what a program holds in its hands
     prepared       a transaction as a value, which another process ends
     session        consume, process and produce in one transaction

@@ -30,6 +30,7 @@ from ottla.errors import (
     UnsupportedApiError,
     from_code,
 )
+from ottla.net import PendingRequest
 from ottla.wire import Message
 
 if TYPE_CHECKING:
@@ -84,6 +85,11 @@ class CallOutcome(Generic[_Response]):
     is_unsure: bool = False
     """An earlier attempt had no response: it may have been carried out, and the last one refused because of that."""
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the call is over, and not to be repeated."""
+        return self.consequence not in (Consequence.REPEAT, Consequence.LOOK_UP)
+
 
 class CoordinatorCalls:
     """The calls of one client."""
@@ -98,21 +104,55 @@ class CoordinatorCalls:
         self.last_error: KafkaError | None = None
         """Why the call that is being repeated has no outcome yet."""
 
+    def begin(
+        self, asked: CoordinatorRequest[_Response], on_outcome: Callable[[CallOutcome[_Response]], object]
+    ) -> bool:
+        """The first attempt, without a task, if nothing has to be waited for before: whether it was sent.
+
+        Its outcome is for `settle`, unless it is settled already.
+        """
+        kind, key = asked.kind, asked.key
+        node_id = self._requests.known_coordinator(kind, key)
+        if node_id is None:
+            return False
+
+        def done(pending: PendingRequest) -> None:
+            error = pending.error
+            outcome = (
+                self._read(asked, node_id, pending.response, pending.version)
+                if error is None
+                else self._without_response(error, is_sent=True)
+            )
+            on_outcome(outcome)
+
+        try:
+            return self._requests.begin_built(
+                node_id, asked.request, asked.build, done, asked.least, asked.most
+            )
+        except KafkaError as error:
+            _logger.debug("%s for %s could not be sent at once: %s", asked.call.value, key, error)
+            return False
+
     async def settle(
-        self, asked: CoordinatorRequest[_Response], goes_on: Callable[[], bool] = lambda: True
+        self,
+        asked: CoordinatorRequest[_Response],
+        goes_on: Callable[[], bool] = lambda: True,
+        first: CallOutcome[_Response] | None = None,
     ) -> CallOutcome[_Response] | None:
         """The outcome; None where it is not wanted any more before there is one, as `goes_on` says between attempts.
 
-        The caller has to take what it gave up for carried out.
+        The caller has to take what it gave up for carried out. `first` is what came of an attempt that was begun
+        before.
         """
         attempts = 0
         is_unsure = False
         self.last_error = None
         while True:
-            outcome = await self._attempt(asked)
-            if outcome.consequence not in (Consequence.REPEAT, Consequence.LOOK_UP):
+            outcome = await self._attempt(asked) if first is None else first
+            first = None
+            if outcome.is_settled:
                 self.last_error = None
-                return replace(outcome, is_unsure=is_unsure)
+                return outcome if outcome.is_unsure is is_unsure else replace(outcome, is_unsure=is_unsure)
             is_unsure = is_unsure or outcome.is_unsure
             self.last_error = outcome.error
             _logger.debug("%s for %s is repeated: %s", asked.call.value, asked.key, outcome.error)
@@ -138,11 +178,19 @@ class CoordinatorCalls:
         except BrokerError as error:
             # Only the search for the coordinator raises what a broker says.
             return CallOutcome(consequence_of(TransactionalCall.FIND_COORDINATOR, error.code), error=error)
-        except _HOPELESS as error:
-            return CallOutcome(Consequence.FATAL, error=error)
         except KafkaError as error:
-            is_unsure = is_sent and not isinstance(error, _NOT_CARRIED_OUT)
-            return CallOutcome(Consequence.LOOK_UP, error=error, is_unsure=is_unsure)
+            return self._without_response(error, is_sent)
+        return self._read(asked, node_id, message, version)
+
+    def _without_response(self, error: KafkaError, is_sent: bool) -> CallOutcome[_Response]:
+        if isinstance(error, _HOPELESS):
+            return CallOutcome(Consequence.FATAL, error=error)
+        is_unsure = is_sent and not isinstance(error, _NOT_CARRIED_OUT)
+        return CallOutcome(Consequence.LOOK_UP, error=error, is_unsure=is_unsure)
+
+    def _read(
+        self, asked: CoordinatorRequest[_Response], node_id: int, message: Message, version: int
+    ) -> CallOutcome[_Response]:
         assert isinstance(message, asked.response)
         code = asked.code(message)
         refused = from_code(code, broker=node_id)

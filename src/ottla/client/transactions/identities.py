@@ -46,6 +46,7 @@ class TransactionalIds:
         self._add_soon = add_soon
         self._resume = resume
         self._timer: Timer | None = None
+        self._is_closed = False
 
     def use(self, machine: TransactionMachine) -> None:
         """The client has taken another transactional id."""
@@ -82,7 +83,7 @@ class TransactionalIds:
 
     def identity_for(self, topic: str, partition: int) -> ProducerIdentity | None:
         machine = self._machine
-        if machine.is_first_produce:
+        if machine.is_first_produce and not self._is_closed:
             now = self._clock.monotonic()
             if self.pause.left(now):
                 return None
@@ -94,7 +95,7 @@ class TransactionalIds:
         machine = self._machine
         if machine.to_add():
             self._add_soon()
-        elif machine.is_first_produce and self._timer is None:
+        elif machine.is_first_produce and self._timer is None and not self._is_closed:
             left = self.pause.left(self._clock.monotonic())
             self._timer = self._clock.call_later(left, self._pause_over)
 
@@ -107,9 +108,11 @@ class TransactionalIds:
         self.pause.delivered(now)
 
     def close(self) -> None:
-        """What is held back now stays so."""
+        """Nothing is held back any more."""
+        self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
+            self._pause_over()
 
     def leave(self, used: ProducerIdentity | None, retired_id: int | None) -> None:
         """A partition is forgotten: the next transaction has another identity anyway."""

@@ -5,7 +5,7 @@
     begin     nothing is sent; the first begin initializes, unless a session has done so
     add       partitions that batches wait for, gathered, one request for all (below transaction.version 2)
     offsets   AddOffsetsToTxn (likewise) and TxnOffsetCommit
-    end       every batch done, then EndTxn, until its outcome is known
+    end       every batch done, then EndTxn, until its outcome is known (ending.py)
 
 Requests about a transaction go one at a time, so that none overtakes another. Whatever a caller waits for runs in a
 task of its own: a caller that is cancelled, or waits no longer, leaves it under way, and joins it by calling again.
@@ -26,6 +26,7 @@ from ottla.client.deadline import within
 from ottla.client.produce.producer_id import ProducerIdentity
 from ottla.client.topic_partition import TopicPartition
 from ottla.client.transactions.calls import CallOutcome, CoordinatorCalls
+from ottla.client.transactions.ending import TransactionEnds
 from ottla.client.transactions.error_table import Consequence, TransactionalCall, consequence_of
 from ottla.client.transactions.identities import TransactionalIds
 from ottla.client.transactions.machine import (
@@ -43,12 +44,10 @@ from ottla.client.transactions.messages import (
     add_offsets,
     add_partitions,
     commit_offsets,
-    end_transaction,
     init_producer,
 )
 from ottla.errors import (
     BrokerError,
-    InvalidTxnStateError,
     KafkaError,
     TransactionError,
     TransactionPendingError,
@@ -61,7 +60,6 @@ if TYPE_CHECKING:
     from ottla.client.group.membership import GroupMetadata
     from ottla.client.produce.producer import Producer
     from ottla.client.requests.requests import Requests
-    from ottla.wire.messages import EndTxnResponse
 
 _logger = logging.getLogger("ottla.client.transactions")
 
@@ -74,7 +72,7 @@ class TransactionManager:
 
     def __init__(self, context: ClientContext, requests: Requests) -> None:
         config = context.config
-        self._clock = context.runtime.clock
+        self.clock = context.runtime.clock
         self._tasks = context.tasks
         self._features = context.brokers.features
         self.call_timeout = config.default_api_timeout_ms / 1000
@@ -82,16 +80,15 @@ class TransactionManager:
         self.timeout_ms = config.transaction_timeout_ms
         """After how long the coordinator aborts a transaction; InitProducerId says it."""
         self.machine = TransactionMachine(config.transactional_id)
-        self.ids = TransactionalIds(self.machine, self._clock, self._add_soon, self._resume)
+        self.ids = TransactionalIds(self.machine, self.clock, self._add_soon, self._pause_over)
         self.calls = CoordinatorCalls(context, requests)
         self._requests = requests
-        self._producer: Producer
-        self._turn = asyncio.Lock()
+        self.producer: Producer
+        self.turn = asyncio.Lock()
         """Held by the one request that is under way."""
         self._init: asyncio.Task[KafkaError | None] | None = None
         self._adding: asyncio.Task[None] | None = None
-        self._ending: asyncio.Task[TransactionError | None] | None = None
-        self._is_commit = False
+        self._ends = TransactionEnds(self)
         self._replaces_epochs = False
         """Whether the brokers let a producer go on in another epoch (KIP-360)."""
         self.checks_groups = True
@@ -99,7 +96,7 @@ class TransactionManager:
 
     def attach(self, producer: Producer) -> None:
         """Before the first use: what sends the records."""
-        self._producer = producer
+        self.producer = producer
 
     def state(self) -> TransactionState:
         return self.machine.state()
@@ -124,7 +121,7 @@ class TransactionManager:
         self.machine.check_leave()
         seconds = self.call_timeout if timeout is None else timeout
         try:
-            await within(self._clock, seconds, self._settled(identity is not None))
+            await within(self.clock, seconds, self._settled(identity is not None))
         except TimeoutError:
             raise TransactionPendingError(
                 f"{transactional_id!r} cannot be taken yet: after {seconds:g} s records are still under way, or no "
@@ -142,11 +139,11 @@ class TransactionManager:
         # An InitProducerId that is still repeated for the id before ends by itself.
         self._init = None
         self.ids.use(machine)
-        self._producer.on_transactional_id()
-        self._producer.forget_failures()
+        self.producer.on_transactional_id()
+        self.producer.forget_failures()
 
     async def _settled(self, needs_version: bool) -> None:
-        await self._producer.drained()
+        await self.producer.drained()
         if needs_version:
             # A broker that has been connected to has said what the cluster has agreed to.
             await self._requests.brokers_known()
@@ -160,7 +157,7 @@ class TransactionManager:
             return
         self.machine.check_initialize()
         if self._init is None:
-            self._init = self._spawn(self._initialize(), "initialize transactions")
+            self._init = self.spawn(self._initialize(), "initialize transactions")
         error = await self._joined(self._init, timeout, "InitProducerId has no outcome yet")
         if error is not None:
             self.machine.raise_if_fatal()
@@ -169,12 +166,12 @@ class TransactionManager:
     def init_soon(self) -> None:
         """Initializes without a caller that waits; `begin` joins it, and tries again if it fails."""
         if self.machine.status is _S.UNINITIALIZED and self._init is None:
-            self._init = self._spawn(self._initialize(), "initialize transactions")
+            self._init = self.spawn(self._initialize(), "initialize transactions")
 
     async def _initialize(self) -> KafkaError | None:
         machine = self.machine
         try:
-            async with self._turn:
+            async with self.turn:
                 replaced = machine.initialize()
                 outcome = await self.calls.settle(
                     init_producer(machine.transactional_id, self.timeout_ms, replaced),
@@ -191,7 +188,7 @@ class TransactionManager:
                     return None
                 assert outcome.error is not None
                 if outcome.consequence is Consequence.FATAL:
-                    self._failed(outcome.error, Consequence.FATAL)
+                    self.failed(outcome.error, Consequence.FATAL)
                 else:
                     self.machine.not_initialized(outcome.error)
                 return outcome.error
@@ -207,14 +204,23 @@ class TransactionManager:
 
     async def begin(self, timeout: float | None = None) -> int:
         """The number of the transaction that is open from now on."""
+        number = self.begin_now()
+        if number is None:
+            await self.init(timeout)
+            number = self._begin()
+        return number
+
+    def begin_now(self) -> int | None:
+        """The same, without waiting; None if it has to be initialized first."""
         self.machine.check_begin()
         if self.machine.status is _S.READY:
             self.machine.use_version(self._version())
-        if self.machine.must_initialize:
-            await self.init(timeout)
+        return None if self.machine.must_initialize else self._begin()
+
+    def _begin(self) -> int:
         number = self.machine.begin()
         # What a thread appended while the last one ended has waited for this.
-        self._producer.resume()
+        self.producer.resume()
         return number
 
     def check_current(self, number: int) -> None:
@@ -226,17 +232,17 @@ class TransactionManager:
         """Sends everything, and leaves the transaction open; who can end it from now on."""
         self.check_current(number)
         self.machine.prepare()
-        task = self._spawn(self._prepared(), "prepare a transaction")
+        task = self.spawn(self._prepared(), "prepare a transaction")
         error = await self._joined(task, timeout, "the records of the transaction are not all delivered yet")
         if error is not None:
             raise error
         return self.machine.identity
 
     async def _prepared(self) -> TransactionError | None:
-        await self._producer.drained()
-        async with self._turn:
+        await self.producer.drained()
+        async with self.turn:
             if self.machine.status is not _S.PREPARED:
-                return self._why_not()
+                return self.why_not()
             if not self.machine.is_known_to_coordinator:
                 return TransactionStateError(
                     "a transaction in which nothing was produced cannot be prepared: there is nothing for another "
@@ -255,59 +261,31 @@ class TransactionManager:
 
     async def drained(self) -> None:
         """Until everything that was produced before is delivered or failed."""
-        await self._producer.drained()
+        await self.producer.drained()
 
     async def end(self, number: int, *, commit: bool, timeout: float | None = None) -> None:
         """Ends it as wanted, or raises; TransactionPendingError: call the same again."""
-        self.check_current(number)
-        ending = self._ending
-        if ending is None or self._is_commit is not commit:
-            if commit:
-                self.machine.commit()
-            else:
-                self.machine.abort()
-            self._is_commit = commit
-            # What an abort may come behind is a commit that still waits for its records.
-            ending = self._ending = self._spawn(
-                self._commit() if commit else self._abort(ending), "commit" if commit else "abort"
-            )
-            ending.add_done_callback(self._ended)
-        word = "commit" if commit else "abort"
-        error = await self._joined(
-            ending, timeout, f"how the transaction ends is not known yet: call {word} again, to wait for that"
-        )
+        ending = self.begin_end(number, commit=commit)
+        error = await self._joined(ending, timeout, _open_end(commit))
         if error is not None:
             raise error
 
-    def _ended(self, task: asyncio.Task[TransactionError | None]) -> None:
-        if self._ending is task:
-            self._ending = None
+    def begin_end(self, number: int, *, commit: bool) -> asyncio.Future[TransactionError | None]:
+        """Has it ended as wanted; what comes of it is in the future, which is not to be cancelled."""
+        self.check_current(number)
+        return self._ends.begin(number, commit=commit)
 
-    async def _commit(self) -> TransactionError | None:
-        while True:
-            await self._producer.drained()
-            async with self._turn:
-                if self.machine.status is not _S.COMMITTING:
-                    return self._why_not()
-                # What another thread was about to append when the commit began belongs to it.
-                if not self._producer.buffered_records:
-                    return await self._end(TransactionalCall.COMMIT)
+    def raise_end(
+        self, ending: asyncio.Future[TransactionError | None], commit: bool, seconds: float
+    ) -> None:
+        """What `end` raises after so many seconds."""
+        if not ending.done():
+            raise self._pending(_open_end(commit), seconds)
+        error = ending.result()
+        if error is not None:
+            raise error
 
-    async def _abort(self, behind: asyncio.Task[Any] | None) -> TransactionError | None:
-        self._producer.abort_transaction(self.ids.why_aborted())
-        if behind is not None:
-            await asyncio.gather(behind, return_exceptions=True)
-        # Those in flight: a leader that gets a batch after the abort would have to refuse it.
-        await self._producer.drained()
-        async with self._turn:
-            if self.machine.status is not _S.ABORTING:
-                return self._why_not()
-            error = await self._end(TransactionalCall.ABORT)
-        # They have had their errors, and the abort has told the program.
-        self._producer.forget_failures()
-        return error
-
-    def _why_not(self) -> TransactionError:
+    def why_not(self) -> TransactionError:
         machine = self.machine
         if machine.status is _S.FATAL_ERROR:
             assert machine.error is not None
@@ -316,55 +294,15 @@ class TransactionManager:
             return abort_needed(machine.error)
         return TransactionStateError("the transaction was aborted meanwhile")
 
-    async def _end(self, call: TransactionalCall) -> TransactionError | None:
-        machine = self.machine
-        identity = machine.end()
-        if identity is None:
-            machine.ended(None)
-            return None
-        request = end_transaction(
-            machine.transactional_id,
-            identity,
-            commit=call is TransactionalCall.COMMIT,
-            bumps=machine.version >= ADDED_BY_LEADER,
-        )
-        asked_at = self._clock.monotonic()
-        outcome = await self.calls.settle(request)
-        assert outcome is not None
-        self._may_come_late(outcome)
-        self.ids.pause.ended(asked_at, self._clock.monotonic())
-        if outcome.consequence is Consequence.GO_ON or self._is_nothing_open(call, outcome):
-            machine.ended(_following(outcome))
-            return None
-        error = outcome.error
-        assert error is not None
-        if outcome.consequence is Consequence.FATAL:
-            lost = producer_lost(
-                machine.transactional_id,
-                error,
-                may_be_committed=call is TransactionalCall.COMMIT and _leaves_open(outcome),
-            )
-            self._failed(lost, Consequence.FATAL)
-            return lost
-        machine.commit_refused(error, outcome.consequence)
-        return abort_needed(error)
-
-    def _may_come_late(self, outcome: CallOutcome[Any] | None) -> None:
+    def may_come_late(self, outcome: CallOutcome[Any] | None) -> None:
+        """A request may be carried out yet that has no response."""
         if self._replaces_epochs and (outcome is None or outcome.is_unsure):
             self.machine.may_come_late()
 
-    def _is_nothing_open(self, call: TransactionalCall, outcome: CallOutcome[EndTxnResponse]) -> bool:
-        """A partition was to be added, without a word from the coordinator, and it was not."""
-        return (
-            call is TransactionalCall.ABORT
-            and isinstance(outcome.error, InvalidTxnStateError)
-            and self.machine.is_nothing_open
-        )
-
     # What belongs to it
 
-    def _resume(self) -> None:
-        self._producer.resume()
+    def _pause_over(self) -> None:
+        self.producer.drain()
 
     def _add_soon(self) -> None:
         if self._adding is None:
@@ -373,7 +311,7 @@ class TransactionManager:
     async def _add(self) -> None:
         machine = self.machine
         try:
-            async with self._turn:
+            async with self.turn:
                 while partitions := machine.to_add():
                     outcome = await self.calls.settle(
                         add_partitions(machine.transactional_id, machine.identity, partitions),
@@ -385,10 +323,10 @@ class TransactionManager:
                         return
                     if outcome.consequence is not Consequence.GO_ON:
                         assert outcome.error is not None
-                        self._failed(outcome.error, outcome.consequence)
+                        self.failed(outcome.error, outcome.consequence)
                         return
                     machine.added(partitions)
-                    self._producer.resume()
+                    self.producer.resume()
         finally:
             self._adding = None
 
@@ -404,7 +342,7 @@ class TransactionManager:
         self.machine.check_open()
         if not offsets:
             return
-        task = self._spawn(self._send_offsets(dict(offsets), group), "send offsets to a transaction")
+        task = self.spawn(self._send_offsets(dict(offsets), group), "send offsets to a transaction")
         error = await self._joined(task, timeout, f"the offsets of group {group.group_id} are not sent yet")
         if error is not None:
             raise error
@@ -413,9 +351,9 @@ class TransactionManager:
         self, offsets: dict[TopicPartition, OffsetAndMetadata], group: GroupMetadata
     ) -> TransactionError | None:
         machine = self.machine
-        async with self._turn:
+        async with self.turn:
             if not machine.may_send:
-                return self._why_not()
+                return self.why_not()
             if machine.version < ADDED_BY_LEADER and group.group_id not in machine.groups:
                 added = await self.calls.settle(
                     add_offsets(machine.transactional_id, machine.identity, group.group_id),
@@ -438,7 +376,7 @@ class TransactionManager:
                 ),
                 lambda: machine.may_send,
             )
-            self._may_come_late(outcome)
+            self.may_come_late(outcome)
             if outcome is not None and outcome.version >= 0:
                 self.checks_groups = outcome.version >= GROUPS_CHECKED_SINCE
             return self._error_of(outcome)
@@ -446,12 +384,12 @@ class TransactionManager:
     def _error_of(self, outcome: CallOutcome[Any] | None) -> TransactionError | None:
         """What a caller is to raise; the machine knows it then."""
         if outcome is None:
-            return self._why_not()
+            return self.why_not()
         if outcome.consequence is Consequence.GO_ON:
             return None
         assert outcome.error is not None
-        self._failed(outcome.error, outcome.consequence)
-        return self._why_not()
+        self.failed(outcome.error, outcome.consequence)
+        return self.why_not()
 
     # What goes wrong
 
@@ -467,9 +405,9 @@ class TransactionManager:
         known = (
             error if isinstance(error, KafkaError) else KafkaError(f"records were not delivered: {error!r}")
         )
-        self._failed(known, consequence)
+        self.failed(known, consequence)
 
-    def _failed(self, error: KafkaError, consequence: Consequence) -> None:
+    def failed(self, error: KafkaError, consequence: Consequence) -> None:
         before = self.machine.status
         self.machine.failed(error, consequence)
         if self.machine.status is before:
@@ -486,15 +424,15 @@ class TransactionManager:
     def _fail_unsent(self) -> None:
         """Nothing more of it is sent: what waits need not wait any longer."""
         if (stopped := self.ids.stopped) is not None:
-            self._producer.abort_transaction(stopped)
+            self.producer.abort_transaction(stopped)
 
     # The end of the client
 
     async def close(self, timeout: float) -> None:
         """Aborts what is open, as far as that is possible in time; a transaction that is prepared stays."""
         try:
-            if self._ending is not None:
-                await within(self._clock, timeout, asyncio.shield(self._ending))
+            if self._ends.pending is not None:
+                await within(self.clock, timeout, asyncio.shield(self._ends.pending))
             elif self.machine.status in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR):
                 await self.end(self.machine.number, commit=False, timeout=timeout)
         except (TimeoutError, TransactionError) as error:
@@ -508,34 +446,27 @@ class TransactionManager:
 
     # Waiting
 
-    def _spawn(self, work: Coroutine[Any, Any, _T], name: str) -> asyncio.Task[_T]:
+    def spawn(self, work: Coroutine[Any, Any, _T], name: str) -> asyncio.Task[_T]:
         return self._tasks.spawn(work, name)
 
-    async def _joined(self, task: asyncio.Task[_T], timeout: float | None, pending: str) -> _T:
+    async def _joined(self, work: asyncio.Future[_T], timeout: float | None, pending: str) -> _T:
         seconds = self.call_timeout if timeout is None else timeout
         try:
-            return await within(self._clock, seconds, asyncio.shield(task))
+            return await within(self.clock, seconds, asyncio.shield(work))
         except TimeoutError:
-            last = self.calls.last_error
-            error = TransactionPendingError(
-                f"{pending} (timeout={seconds:g} s"
-                + ("" if last is None else f"; the last error was: {last}")
-                + ")"
-            )
-            error.__cause__ = last
-            raise error from last
+            raise self._pending(pending, seconds) from self.calls.last_error
+
+    def _pending(self, pending: str, seconds: float) -> TransactionPendingError:
+        last = self.calls.last_error
+        error = TransactionPendingError(
+            f"{pending} (timeout={seconds:g} s"
+            + ("" if last is None else f"; the last error was: {last}")
+            + ")"
+        )
+        error.__cause__ = last
+        return error
 
 
-def _following(outcome: CallOutcome[EndTxnResponse]) -> ProducerIdentity | None:
-    response = outcome.response
-    if response is None or response.producer_id < 0:
-        return None
-    return ProducerIdentity(response.producer_id, response.producer_epoch)
-
-
-def _leaves_open(outcome: CallOutcome[EndTxnResponse]) -> bool:
-    """Whether a refused commit may have been carried out by an attempt before, whose response is missing.
-
-    INVALID_TXN_STATE is the one refusal that says it: the transaction has ended the other way.
-    """
-    return outcome.is_unsure and not isinstance(outcome.error, InvalidTxnStateError)
+def _open_end(commit: bool) -> str:
+    word = "commit" if commit else "abort"
+    return f"how the transaction ends is not known yet: call {word} again, to wait for that"

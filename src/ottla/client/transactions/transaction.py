@@ -9,6 +9,7 @@ What is produced by the client while a transaction is open belongs to it. All th
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from ottla.errors import KafkaError, TransactionError, TransactionStateError
 if TYPE_CHECKING:
     from ottla.client.home_loop import HomeLoop
     from ottla.client.transactions.manager import TransactionManager
+    from ottla.runtime import Clock
 
 OffsetsToSend = Mapping[TopicPartition, int | OffsetAndMetadata]
 
@@ -35,6 +37,15 @@ class AsyncTransaction:
         self._home = home
         self._number = number
         self._outcome = ""
+
+    @property
+    def call_timeout(self) -> float:
+        """How many seconds a call may take that names none."""
+        return self._manager.call_timeout
+
+    @property
+    def clock(self) -> Clock:
+        return self._manager.clock
 
     @property
     def is_over(self) -> bool:
@@ -54,12 +65,26 @@ class AsyncTransaction:
         """Drops what was not sent, and has readers of committed records never see the rest."""
         await self._end("aborted", timeout)
 
-    async def _end(self, outcome: str, timeout: float | None) -> None:
+    def begin_commit(self) -> asyncio.Future[TransactionError | None] | None:
+        """`commit`, without waiting: for `raise_commit` when it is done, or takes too long; None if it is over."""
+        if self._is_over("committed"):
+            return None
+        return self._manager.begin_end(self._number, commit=True)
+
+    def raise_commit(self, ending: asyncio.Future[TransactionError | None], seconds: float) -> None:
+        """What `commit` raises, or nothing: then it is committed."""
+        self._manager.raise_end(ending, commit=True, seconds=seconds)
+        self._outcome = "committed"
+
+    def _is_over(self, outcome: str) -> bool:
         self._home.check()
+        if self._outcome and self._outcome != outcome:
+            raise TransactionStateError(f"the transaction is {self._outcome} already")
+        return bool(self._outcome)
+
+    async def _end(self, outcome: str, timeout: float | None) -> None:
         check_timeout(timeout)
-        if self._outcome:
-            if self._outcome != outcome:
-                raise TransactionStateError(f"the transaction is {self._outcome} already")
+        if self._is_over(outcome):
             return
         await self._manager.end(self._number, commit=outcome == "committed", timeout=timeout)
         self._outcome = outcome
@@ -95,16 +120,17 @@ class AsyncTransaction:
         if self._outcome:
             return
         if error is not None:
-            await self._abort_after(error)
+            await self.abort_after(error)
             return
         try:
             await self.commit()
         except TransactionError as refused:
             if refused.abortable:
-                await self._abort_after(refused)
+                await self.abort_after(refused)
             raise
 
-    async def _abort_after(self, error: BaseException) -> None:
+    async def abort_after(self, error: BaseException) -> None:
+        """Because of this error, which gets a note of what goes wrong."""
         try:
             await self.abort()
         except KafkaError as also:
