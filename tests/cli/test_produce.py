@@ -58,7 +58,8 @@ def test_json_lines_say_everything_about_a_record(cluster: Cluster, ottla: Ottla
 
 def test_the_options_of_producing_reach_the_client(cluster: Cluster, ottla: Ottla) -> None:
     ottla("produce", "orders", "one", "--acks", "1", "-z", "lz4", "-X", "linger.ms=0")
-    assert values(cluster) == [b"one"]
+    # With acks=1 the leader responds before the other replica has the record, and readers see it then.
+    assert [record.value for record in cluster.wait_for_records("orders", 1)] == [b"one"]
 
 
 def test_input_that_is_no_record_stops_with_its_line_after_what_came_before(
@@ -97,7 +98,7 @@ def test_records_are_stored_while_the_input_is_still_open(cluster: Cluster) -> N
         assert process.stdin is not None
         process.stdin.write(b"one\n")
         process.stdin.flush()
-        cluster.wait_for_records("orders", 1)
+        cluster.wait_for_records("orders", 1, shell.WITHIN)
         _, errors = process.communicate(b"two\n", timeout=shell.WITHIN)
         assert process.returncode == 0, errors
     assert values(cluster) == [b"one", b"two"]
@@ -108,7 +109,7 @@ def test_ctrl_c_ends_reading_with_a_summary(cluster: Cluster) -> None:
         assert process.stdin is not None
         process.stdin.write(b"one\n")
         process.stdin.flush()
-        cluster.wait_for_records("orders", 1)
+        cluster.wait_for_records("orders", 1, shell.WITHIN)
         code, _, errors = shell.interrupt(process)
         assert code == 130
         assert errors.startswith(b"1 record (")

@@ -152,16 +152,41 @@ def test_a_new_query_with_the_sink_id_of_another_is_refused(
     assert written(kafka) == [b"a"]
 
 
-def test_speculation_is_refused_in_a_session_that_was_registered(
+def test_speculation_is_refused(
+    kafka: Cluster, spark: SparkSession, lines: DataFrame, run: Run, tmp_path: Path
+) -> None:
+    put(tmp_path, "1.txt", "a")
+    # What tasks of a session with this setting are told; it cannot be set in one that runs.
+    spark.sparkContext.setLocalProperty("spark.speculation", "true")
+    try:
+        with pytest.raises(StreamingQueryException, match=r"Set spark\.speculation to false"):
+            run(lines)
+        run(lines, **{"ottla.delivery": "at-least-once"})
+    finally:
+        spark.sparkContext.setLocalProperty("spark.speculation", None)  # type: ignore[arg-type]
+    assert written(kafka) == [b"a"]
+
+
+def test_a_query_whose_tasks_have_rows_by_chance_is_refused_in_a_session_that_was_registered(
     kafka: Cluster, spark: SparkSession, lines: DataFrame, run: Run, tmp_path: Path
 ) -> None:
     put(tmp_path, "1.txt", "a")
     ottla.spark.register(spark)
-    option = {"_ottla.speculation": "true"}
-    with pytest.raises(StreamingQueryException, match=r"Set spark\.speculation to false"):
-        run(lines, **option)
-    run(lines, **option, **{"ottla.delivery": "at-least-once"})
+    by_chance = lines.where("rand() < 2")
+    with pytest.raises(StreamingQueryException, match=r"depend on chance: Filter by \(rand\("):
+        run(by_chance)
+    run(by_chance, **{"ottla.delivery": "at-least-once"})
     assert written(kafka) == [b"a"]
+
+
+def test_a_batch_that_foreach_batch_draws_by_chance_is_refused(
+    kafka: Cluster, lines: DataFrame, run: Run, tmp_path: Path
+) -> None:
+    put(tmp_path, "1.txt", "a")
+    once = sink(kafka)
+    with pytest.raises(StreamingQueryException, match="a sample of the rows"):
+        run(lines, sink=lambda batch, batch_id: once(batch.sample(0.5), batch_id))
+    assert written(kafka) == []
 
 
 def test_a_query_whose_checkpoint_the_sink_is_not_told_is_asked_for_a_sink_id(
@@ -185,8 +210,8 @@ def test_a_query_whose_checkpoint_the_sink_is_not_told_is_asked_for_a_sink_id(
     assert written(kafka) == [b"a"]
 
 
-def sink(kafka: Cluster, sink_id: str | None = None) -> ottla.spark.KafkaSink:
-    return ottla.spark.KafkaSink(
+def sink(kafka: Cluster, sink_id: str | None = None) -> ottla.spark.Sink:
+    return ottla.spark.Sink(
         {"kafka.bootstrap.servers": kafka.bootstrap, "topic": "copies", "ottla.sink.id": sink_id}
     )
 

@@ -48,7 +48,7 @@ def test_every_listed_target_is_phony() -> None:
     assert set(listed) <= set(" ".join(declared).split())
 
 
-MARKERS = ["spark", "sim", "kafka", "kafka_full"]
+MARKERS = ["spark", "sim", "kafka", "kafka_full", "crash_matrix"]
 
 
 def selected(target: str) -> str:
@@ -60,7 +60,7 @@ def selected(target: str) -> str:
 
 @pytest.mark.parametrize("has", list(product([False, True], repeat=len(MARKERS))))
 def test_every_test_belongs_to_one_target_of_the_four(has: tuple[bool, ...]) -> None:
-    """Or to the long matrices, which nothing runs but their own target."""
+    """Or to the long matrices, which nothing runs but their own target; that of crashes is of tests of Spark."""
     markers = dict(zip(MARKERS, has, strict=True))
     targets = [
         target
@@ -70,6 +70,9 @@ def test_every_test_belongs_to_one_target_of_the_four(has: tuple[bool, ...]) -> 
     if markers["kafka_full"] and not markers["kafka"]:
         assert targets == []
         assert eval(selected("test-kafka-full"), dict(markers))
+    elif markers["crash_matrix"] and markers["spark"] and not markers["kafka"]:
+        assert targets == []
+        assert eval(selected("crash-matrix"), dict(markers))
     else:
         assert len(targets) == 1, targets
 

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from ottla.spark.options.parsing import OptionError
     from ottla.spark.process.registration import register
     from ottla.spark.process.replace import replace_kafka, restore_kafka
-    from ottla.spark.sink.foreach_batch import KafkaSink
+    from ottla.spark.sink.foreach_batch import Sink
     from ottla.spark.sink.recover import recover
 
 __all__ = [
-    "KafkaSink",
     "OptionError",
     "OttlaDataSource",
+    "Sink",
     "recover",
     "register",
     "replace_kafka",
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "KafkaSink": "ottla.spark.sink.foreach_batch",
+    "Sink": "ottla.spark.sink.foreach_batch",
     "OptionError": "ottla.spark.options.parsing",
     "OttlaDataSource": "ottla.spark.datasource",
     "recover": "ottla.spark.sink.recover",

@@ -44,12 +44,12 @@ def complete(rows: DataFrame, folder: str, options: Options) -> None:
 
 def update(rows: DataFrame, folder: str, options: Options) -> None:
     """In foreachBatch, as Spark refuses update mode to sinks in Python."""
-    writer = _counts(rows).writeStream.outputMode("update").foreachBatch(ottla.spark.KafkaSink(options))
+    writer = _counts(rows).writeStream.outputMode("update").foreachBatch(ottla.spark.Sink(options))
     _finish(writer.option("checkpointLocation", f"{folder}/checkpoint"))
 
 
 def for_each_batch(rows: DataFrame, folder: str, options: Options) -> None:
-    writer = rows.writeStream.foreachBatch(ottla.spark.KafkaSink(options))
+    writer = rows.writeStream.foreachBatch(ottla.spark.Sink(options))
     _finish(writer.option("checkpointLocation", f"{folder}/checkpoint"))
 
 

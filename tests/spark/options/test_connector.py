@@ -8,7 +8,7 @@ import re
 import pytest
 
 from ottla.spark.options import parsing
-from ottla.spark.options.connector import PARALLELISM, SPECULATION, SinkOptions, SourceOptions
+from ottla.spark.options.connector import PARALLELISM, UNSTABLE, SinkOptions, SourceOptions
 from ottla.spark.options.offsets import Earliest, GlobalTimestamp, Latest
 from ottla.spark.options.parsing import OptionError
 from ottla.spark.options.topics import Topics
@@ -230,10 +230,7 @@ def test_a_sink_has_the_id_that_it_is_given_if_kafka_has_topics_of_that_name() -
         SinkOptions.parse({**KAFKA, "ottla.sink.id": "a b"})
 
 
-def test_speculation_is_refused_exactly_once_only() -> None:
-    with pytest.raises(
-        OptionError, match=r"Set spark\.speculation to false, or ottla\.delivery to at-least-once"
-    ):
-        SinkOptions.parse({**KAFKA, SPECULATION: "true"})
-    SinkOptions.parse({**KAFKA, SPECULATION: "false"})
-    SinkOptions.parse({**KAFKA, SPECULATION: "true", "ottla.delivery": "at-least-once"})
+def test_rows_that_depend_on_chance_are_refused_exactly_once_only() -> None:
+    with pytest.raises(OptionError, match=r"on chance: a sample.*or set ottla\.delivery to at-least-once"):
+        SinkOptions.parse({**KAFKA, UNSTABLE: "a sample"})
+    SinkOptions.parse({**KAFKA, UNSTABLE: "a sample", "ottla.delivery": "at-least-once"})

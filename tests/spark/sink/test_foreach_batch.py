@@ -1,4 +1,4 @@
-"""KafkaSink without Spark: its options, its refusals, and what it keeps in mind. In Spark: test_exactly_once."""
+"""Sink without Spark: its options, its refusals, and what it keeps in mind. In Spark: test_exactly_once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.spark import KafkaSink, OptionError
+from ottla.spark import OptionError, Sink
 from ottla.spark.sink.foreach_batch import _fixed_partitions, _WrittenBatches
 from tests.spark.sinks import schema_of
 
@@ -26,32 +26,27 @@ class Conf(dict[str, str]):
 class Batch:
     """As much of a DataFrame as is looked at before a task runs; without a context, as with Spark Connect."""
 
-    def __init__(self, **conf: str) -> None:
+    def __init__(self) -> None:
         self.sparkSession = self
-        self.conf = Conf({name.replace("_", "."): value for name, value in conf.items()})
+        self.conf = Conf()
         self.schema = schema_of("value")
 
 
-def call(sink: KafkaSink, batch: Any) -> None:
+def call(sink: Sink, batch: Any) -> None:
     sink(batch, 0)
 
 
 def test_options_are_checked_when_it_is_made() -> None:
     with pytest.raises(OptionError, match=r"kafka\.bootstrap\.servers"):
-        KafkaSink({"topic": "totals"})
+        Sink({"topic": "totals"})
     with pytest.raises(OptionError, match=r"ottla\.delivery"):
-        KafkaSink({**SERVERS, "ottla.delivery": "twice"})
-    KafkaSink({**SERVERS, "includeHeaders": True, "topic": None})
-
-
-def test_speculation_is_refused() -> None:
-    with pytest.raises(OptionError, match=r"spark\.speculation"):
-        call(KafkaSink({**SERVERS, "topic": "totals"}), Batch(spark_speculation="true"))
+        Sink({**SERVERS, "ottla.delivery": "twice"})
+    Sink({**SERVERS, "includeHeaders": True, "topic": None})
 
 
 def test_where_the_query_is_not_known_a_name_is_asked_for() -> None:
     with pytest.raises(OptionError, match=r"set ottla\.sink\.id"):
-        call(KafkaSink({**SERVERS, "topic": "totals"}), Batch())
+        call(Sink({**SERVERS, "topic": "totals"}), Batch())
 
 
 def test_a_batch_is_written_once_in_a_run_through_one_sink_id() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.spark.options.parsing import OptionError
 from ottla.spark.sink.exactly_once.errors import SinkError
 from ottla.spark.sink.task_numbers import number_in_stream
 from ottla.spark.sink.transactional import TaskNumber
@@ -35,4 +36,12 @@ def test_two_that_disagree_are_an_error() -> None:
 
 def test_outside_of_a_task_there_is_no_number() -> None:
     with pytest.raises(SinkError, match="this is none"):
+        number_in_stream("q", 7)
+
+
+def test_a_task_that_may_have_a_twin_is_refused() -> None:
+    refusal = pytest.raises(OptionError, match=r"Set spark\.speculation to false, or ottla\.delivery to")
+    with running_task(0, {**TOLD, "spark.speculation": "TRUE"}), refusal:
+        number_in_stream("q", 7)
+    with running_task(0, {**TOLD, "spark.speculation": "false"}):
         number_in_stream("q", 7)

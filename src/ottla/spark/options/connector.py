@@ -118,8 +118,8 @@ class SourceOptions:
 
 
 Delivery: TypeAlias = Literal["exactly-once", "at-least-once"]
-SPECULATION: Final = "_ottla.speculation"
-"""Whether Spark runs second attempts beside the first, as the session's configuration has it. Not for users."""
+UNSTABLE: Final = "_ottla.unstable"
+"""The step of the query, if there is one, by which tasks may have other rows the next time. Not for users."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,7 @@ class SinkOptions:
         warn_of_unknown(given)
         delivery = optional(given, "ottla.delivery", _delivery) or "exactly-once"
         if delivery == "exactly-once":
-            _refuse_speculation(given)
+            _refuse_unstable(given)
         return cls(
             kafka=_kafka_options(given, "producer" if delivery == "at-least-once" else "transactions"),
             topic=optional(given, "topic", _topic),
@@ -173,13 +173,16 @@ def _sink_id(name: str, text: str) -> str:
         raise OptionError(f"option '{name}' cannot be {text!r}: {error}") from None
 
 
-def _refuse_speculation(given: Mapping[str, str]) -> None:
-    if given.get(SPECULATION) == "true":
-        raise OptionError(
-            "spark.speculation is true, which exactly-once delivery cannot be combined with: a second attempt of a "
-            "task could abort what the first has written when it is decided already. Set spark.speculation to false, "
-            "or ottla.delivery to at-least-once"
-        )
+def _refuse_unstable(given: Mapping[str, str]) -> None:
+    if UNSTABLE.lower() in given:
+        raise unstable(given[UNSTABLE.lower()])
+
+
+def unstable(what: str) -> OptionError:
+    return OptionError(
+        "exactly-once delivery needs a query whose tasks have the same rows when a micro-batch runs again, and here "
+        f"they depend on chance: {what}. Take it from the records themselves, or set ottla.delivery to at-least-once"
+    )
 
 
 def _in_lower_case(options: Mapping[str, str]) -> dict[str, str]:

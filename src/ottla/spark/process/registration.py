@@ -10,8 +10,9 @@ same error, of all Python sources alike. So `register` also makes the session th
 
 How many tasks Spark runs at a time, the default of targetPartitions, is known to the program alone: a source plans in
 a process that is told nothing but its options. So `register` keeps it in the session's configuration, and wraps the
-`format` of Spark's readers, which hands it on as an option. Likewise that of writers, for spark.speculation, which
-the exactly-once sink refuses. Out of reach, as no Python method is called: SQL.
+`format` of Spark's readers, which hands it on as an option. Likewise that of stream writers, where the plan of the
+query is at hand: the exactly-once sink refuses one whose tasks may have other rows when a micro-batch runs again. Out
+of reach, as no Python method is called: SQL.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from pyspark.errors import AnalysisException, PySparkException
 
 from ottla.spark.datasource import OttlaDataSource
-from ottla.spark.options.connector import PARALLELISM, SPECULATION
+from ottla.spark.options.connector import PARALLELISM, UNSTABLE
 from ottla.spark.process.shipping import ShippedClass
+from ottla.spark.sink.stable_rows import fix_tasks, what_is_unstable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +39,6 @@ Method: TypeAlias = Callable[..., Any]
 OURS: Final = "ottla"
 _FOUND_ALREADY: Final = "DATA_SOURCE_ALREADY_EXISTS"
 _PARALLELISM_CONF: Final = "spark.ottla.parallelism"
-_SPECULATION_CONF: Final = "spark.speculation"
 # Where readers and writers, classic and of Spark Connect, keep their session.
 _SESSION_ATTRIBUTES: Final = ("_spark", "_session", "_client")
 
@@ -54,8 +55,8 @@ def register(spark: AnySession) -> None:
     """
     make_active(spark)
     _hand_on_parallelism(spark)
-    for writer in writers_of(spark):
-        wrap(writer, "format", _with_speculation)
+    _, stream_writer = writers_of(spark)
+    wrap(stream_writer, "format", _with_stable_rows)
     try:
         spark.dataSource.register(ShippedClass(OttlaDataSource))  # type: ignore[arg-type]
     except AnalysisException as error:
@@ -92,11 +93,14 @@ def _with_parallelism(original: Method) -> Method:
     return format
 
 
-def _with_speculation(original: Method) -> Method:
+def _with_stable_rows(original: Method) -> Method:
     def format(self: Any, source: str) -> Any:
         writer = original(self, source)
         if str(source).lower() == OURS:
-            writer.option(SPECULATION, session_of(self).conf.get(_SPECULATION_CONF, "false").lower())
+            fix_tasks(session_of(self))
+            unstable = what_is_unstable(getattr(self, "_df", None))
+            if unstable is not None:
+                writer.option(UNSTABLE, unstable)
         return writer
 
     return format

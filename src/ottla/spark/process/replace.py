@@ -29,7 +29,7 @@ from ottla.spark.process.registration import (
     wrap,
     writers_of,
 )
-from ottla.spark.sink.foreach_batch import KafkaSink
+from ottla.spark.sink.foreach_batch import Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -188,7 +188,7 @@ def _updating_start(original: Method) -> Method:
         self.options(**options)
         state = _state(self)
         if state.replaced and (state.mode or "append").lower() == "update":
-            self.foreachBatch(KafkaSink(state.options))
+            self.foreachBatch(Sink(state.options))
         return original(self, path, partitionBy=partitionBy, queryName=queryName)
 
     return start

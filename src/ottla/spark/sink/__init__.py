@@ -3,7 +3,7 @@
 | file | subject |
 | --- | --- |
 | writers.py | what Spark calls, on the driver and in tasks |
-| foreach_batch.py | `KafkaSink`, for foreachBatch |
+| foreach_batch.py | `Sink`, for foreachBatch |
 | columns.py | which columns make a record, and of which types |
 | row_sender.py | in a task: rows to Kafka, and their receipts |
 | recover.py | what a query that is gone has left, for programs |

@@ -1,4 +1,4 @@
-"""`KafkaSink`: a function for `foreachBatch` that writes micro-batches to Kafka, exactly once unless told otherwise.
+"""`Sink`: a function for `foreachBatch` that writes micro-batches to Kafka, exactly once unless told otherwise.
 
 What Spark refuses to sinks in Python works here: output mode update, and whatever a program does to a batch before it
 is written. One process of the driver sees everything, from the start of a batch to its commit; the tasks are those of
@@ -18,11 +18,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ottla.spark.options.connector import SPECULATION, SinkOptions
+from ottla.spark.options.connector import SinkOptions, unstable
 from ottla.spark.options.parsing import OptionError, logger
 from ottla.spark.process.shipping import Shipped
 from ottla.spark.sink.columns import SinkColumns
 from ottla.spark.sink.sent_rows import SentRows, summary
+from ottla.spark.sink.stable_rows import fix_tasks, what_is_unstable
 
 if TYPE_CHECKING:
     import pyarrow
@@ -34,13 +35,12 @@ _QUERY_ID: Final = "sql.streaming.queryId"
 # Spark starts the jobs of a query under the id of its run, which is another one after every restart.
 _RUN_ID: Final = "spark.jobGroup.id"
 _ADAPTIVE: Final = "spark.sql.adaptive.enabled"
-_SPECULATION_CONF: Final = "spark.speculation"
 
 
-class KafkaSink:
+class Sink:
     """Writes micro-batches to Kafka, with the options of `writeStream.format("ottla")`.
 
-    >>> sink = KafkaSink({"kafka.bootstrap.servers": "localhost:9092", "topic": "totals"})
+    >>> sink = Sink({"kafka.bootstrap.servers": "localhost:9092", "topic": "totals"})
     >>> totals.writeStream.outputMode("update").foreachBatch(sink).start()  # doctest: +SKIP
 
     It may also be called inside a function of one's own, with what is to be written of the batch, and the batch's id.
@@ -50,16 +50,16 @@ class KafkaSink:
     def __init__(self, options: Mapping[str, object]) -> None:
         self._given = {name: _text(value) for name, value in options.items() if value is not None}
         self._options = SinkOptions.parse(self._given)
+        if self._options.is_exactly_once:
+            _fix_tasks_of_queries()
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         if not self._options.is_exactly_once:
             batch.write.format("ottla").mode("append").options(**self._given).save()
             return
         session = batch.sparkSession
-        # Parsed once more, for the refusal.
-        SinkOptions.parse(
-            {**self._given, SPECULATION: str(session.conf.get(_SPECULATION_CONF, "false")).lower()}
-        )
+        if (chance := what_is_unstable(batch)) is not None:
+            raise unstable(chance)
         columns = SinkColumns.of(batch.schema, self._options.topic)
         run = _run_of(session)
         query_id = run.query_id or self._query_id_of_checkpoint()
@@ -103,6 +103,15 @@ class KafkaSink:
             error.add_note(
                 f"what the batch has written could not be aborted now, and is at the next start: {also}"
             )
+
+
+def _fix_tasks_of_queries() -> None:
+    """Before the query starts, which has the settings of its session as they are then."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    if session is not None:
+        fix_tasks(session)
 
 
 def _text(value: object) -> str:

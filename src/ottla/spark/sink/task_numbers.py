@@ -1,7 +1,8 @@
 """Which task this is, as Spark tells it inside a worker: the query, the micro-batch, and the partition.
 
 All attempts of a task have the same number, and so has the task of a batch that runs again: it is what the sink
-recognizes rows by that are written already.
+recognizes rows by that are written already. Two attempts at once would have it too, so that speculation is refused:
+Spark tells a task every setting of its session, and no other Python process of a sink.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark import TaskContext
 
+from ottla.spark.options.parsing import OptionError
 from ottla.spark.sink.exactly_once.errors import SinkError
 from ottla.spark.sink.transactional import TaskNumber
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 _BATCH_ID: Final = "streaming.sql.batchId"
 _QUERY_ID: Final = "sql.streaming.queryId"
+_SPECULATION: Final = "spark.speculation"
 
 
 def number_in_stream(expected: str | None, batch: int | None = None) -> TaskNumber:
@@ -55,4 +58,10 @@ def _context() -> TaskContext:
     context = TaskContext.get()
     if context is None:
         raise SinkError("rows are written in a task of Spark, and this is none")
+    if str(context.getLocalProperty(_SPECULATION)).lower() == "true":
+        raise OptionError(
+            "spark.speculation is true, which exactly-once delivery cannot be combined with: a second attempt of a "
+            "task could abort what the first has written when it is decided already. Set spark.speculation to false, "
+            "or ottla.delivery to at-least-once"
+        )
     return context

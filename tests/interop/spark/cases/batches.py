@@ -30,7 +30,7 @@ COMMITTED = {"kafka.isolation.level": "read_committed"}
 
 CASES: tuple[Case, ...] = (
     Case("batch-whole", read, PLAIN),
-    Case("batch-count", count, PLAIN, full=True),
+    Case("batch-count", count, PLAIN),
     Case("batch-several-topics", read, {"subscribe": " side-plain , side-other,"}, full=True),
     Case("batch-topic-named-twice", read, {"subscribe": "side-other,side-other"}, full=True),
     Case("batch-pattern", read, {"subscribePattern": "side-(plain|oth.+)"}, full=True),
@@ -118,7 +118,7 @@ CASES: tuple[Case, ...] = (
     Case("batch-between-times", read, {**PLAIN, "startingTimestamp": at(3), "endingTimestamp": at(6)}),
     Case("batch-append-time", read, {"subscribe": "side-append-time"}),
     Case("batch-fewer-columns", read_key_and_value, PLAIN, says=("schema",)),
-    Case("batch-headers", read, {**PLAIN, "includeHeaders": "true"}, full=True),
+    Case("batch-headers", read, {**PLAIN, "includeHeaders": "true"}),
     Case("batch-headers-not-wanted", read, {"subscribe": "side-other", "includeHeaders": "FALSE"}, full=True),
     Case("batch-codecs", read, {"subscribe": "side-codecs", "includeHeaders": "true"}),
     Case("batch-min-partitions", read, {**PLAIN, "minPartitions": "7"}, full=True),

@@ -27,7 +27,7 @@ CAREFREE = {**OWN, "failOnDataLoss": "false"}
 LIMITED = {**EARLIEST, "maxOffsetsPerTrigger": "25"}
 
 CASES: tuple[Case, ...] = (
-    Case("stream-schema", stream_schema, PLAIN, full=True),
+    Case("stream-schema", stream_schema, PLAIN),
     Case("stream-schema-with-headers", stream_schema, {**PLAIN, "includeHeaders": "true"}),
     Case("stream-available-now", stream, EARLIEST),
     Case("stream-offsets-of-the-first-batch", stream_ends, EARLIEST),

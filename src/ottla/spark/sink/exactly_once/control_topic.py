@@ -171,10 +171,9 @@ async def _stable_end(kafka: AsyncClient, partition: TopicPartition) -> int:
 async def _last_between(
     kafka: AsyncClient, partition: TopicPartition, since: int, until: int
 ) -> tuple[bytes | None] | None:
-    config = kafka.config.replace(isolation_level="read_committed", auto_offset_reset="earliest", group_id="")
     consumer = kafka._consume(
         (partition,),
-        config,
+        _reading(kafka.config),
         start=since,
         stop=until,
         key_deserializer="bytes",
