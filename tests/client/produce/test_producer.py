@@ -8,7 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from ottla.broker.server.faults import delay, drop, error, never
+from ottla.client.produce.completions import Flush
 from ottla.client.produce.producer import Producer
+from ottla.client.produce.topics import TopicProducer
 from ottla.errors import (
     AbortedError,
     ApiTimeoutError,
@@ -49,6 +51,29 @@ def test_a_topic_is_created_when_it_is_produced_to(run: Run) -> None:
                 rig.producer.produce("new", value, partition=0)
             await rig.producer.flush()
             assert values(cluster, "new", 0) == numbered(10)
+
+    run(body)
+
+
+def test_a_flush_goes_on_while_threads_open_topics(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    flush_topic = TopicProducer.flush
+
+    async def body(world: World) -> None:
+        async with world.cluster(1, topics={"orders": 1}) as cluster, producing(world, cluster) as rig:
+            names = ["beside"]
+
+            def flush_as_a_thread_produces(topic: TopicProducer, flush: Flush) -> None:
+                if names:
+                    rig.producer.produce(names.pop(), b"v", partition=0)
+                flush_topic(topic, flush)
+
+            rig.producer.produce("orders", b"v")
+            with monkeypatch.context() as patched:
+                patched.setattr(TopicProducer, "flush", flush_as_a_thread_produces)
+                await rig.producer.drained()
+            assert values(cluster, "orders", 0) == [b"v"]
+            await rig.producer.flush()
+            assert values(cluster, "beside", 0) == [b"v"]
 
     run(body)
 

@@ -80,7 +80,8 @@ class Failures:
         self._topics.drop_purged()
         # Records may come for a topic that is tracked and unknown: no dirty buffer would begin the next sweep.
         unknown = any(
-            topic.tracked_at is not None and topic.appender is None for topic in self._topics.by_name.values()
+            topic.tracked_at is not None and topic.appender is None
+            for topic in list(self._topics.by_name.values())
         )
         is_empty = all(recbuf.is_empty for recbuf in self._topics.by_buffer.values())
         return unknown or bool(self._accumulator.used_records) or not is_empty

@@ -450,7 +450,8 @@ class Producer:
     def flush_now(self) -> Flush:
         """Sends everything that was produced before, as far as that is possible now; done when all of it is."""
         flush = self._watch_all()
-        self._wakeups.send_now(recbuf for topic in self._topics.by_name.values() for recbuf in topic.recbufs)
+        topics = list(self._topics.by_name.values())
+        self._wakeups.send_now(recbuf for topic in topics for recbuf in topic.recbufs)
         return flush
 
     async def drained(self) -> None:
@@ -470,7 +471,8 @@ class Producer:
 
     def _watch_all(self) -> Flush:
         flush = Flush()
-        for topic in self._topics.by_name.values():
+        # A copy: threads that produce add topics meanwhile.
+        for topic in list(self._topics.by_name.values()):
             topic.flush(flush)
         for recbuf in self._topics.purged():
             for batch in recbuf.batches:
