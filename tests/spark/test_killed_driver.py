@@ -50,7 +50,7 @@ def test_a_batch_of_a_killed_driver_runs_again_as_it_was_planned(
     seed(kafka, range(MORE_PARTITIONS), MORE_RECORDS)
     changed = {"targetPartitions": "2", "minPartitions": "7", "maxRecordsPerPartition": "4000"}
     query = noted_stream.start(spark, tmp_path, "restarted", {**source, **changed})
-    assert query.awaitTermination(60), "the query did not end"
+    assert query.awaitTermination(600), "the query did not end"
 
     before, again = (noted_stream.notes(tmp_path, run, KILLED) for run in ("killed", "restarted"))
     assert again == {task: planned(task) for task in range(3)}

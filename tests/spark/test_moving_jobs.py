@@ -54,7 +54,7 @@ def test_a_stream_in_update_mode_is_refused(
 ) -> None:
     query = copying(spark, servers, tmp_path).outputMode("update").trigger(availableNow=True).start()
     with pytest.raises(StreamingQueryException, match="does not support Update mode"):
-        query.awaitTermination(120)
+        query.awaitTermination(600)
     assert list(kafka.dump("copies")) == []
 
 

@@ -92,7 +92,7 @@ def run(spark: SparkSession, source: dict[str, str], tmp_path: Path) -> Run:
         given: dict[str, Any] = {**source, "startingOffsets": "earliest", **options}
         writer = spark.readStream.format("ottla").options(**given).load().writeStream.foreachBatch(sink)
         checkpoint = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-        assert checkpoint.trigger(availableNow=True).start().awaitTermination(60), "the query did not end"
+        assert checkpoint.trigger(availableNow=True).start().awaitTermination(600), "the query did not end"
 
     return run
 

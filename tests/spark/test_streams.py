@@ -56,7 +56,7 @@ def start(spark: SparkSession, kafka: Cluster, tmp_path: Path) -> StartQuery:
 
 
 def _finish(query: StreamingQuery) -> None:
-    assert query.awaitTermination(60), "the query did not end"
+    assert query.awaitTermination(600), "the query did not end"
 
 
 def test_a_crash_in_the_first_batch_loses_nothing(kafka: Cluster, start: StartQuery) -> None:

@@ -76,7 +76,7 @@ def test_a_topic_survives_being_copied_by_a_stream(make_run: MakeRun) -> None:
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(600)
     assert records_of(run.bootstrap, run.topic("u")) == records_of(run.bootstrap, run.topic("t"))
 
 
@@ -106,7 +106,7 @@ def test_a_committed_stream_waits_for_an_open_transaction_and_goes_on_after_it(m
         return len(running.batches) > 1
 
     # Kafka writes the markers of a commit behind its response.
-    eventually(has_come, "what was committed", 30)
+    eventually(has_come, "what was committed", 120)
     running.stopped()
     assert sorted(value for batch in running.batches for value in values(batch)) == [
         "before",

@@ -118,7 +118,7 @@ def test_a_stream_is_read_and_written(
 ) -> None:
     writer = stream(replaced, servers).writeStream.trigger(availableNow=True)
     query = writer.start(format="kafka", topic=COPY, checkpointLocation=str(tmp_path), **servers)
-    assert query.awaitTermination(120)
+    assert query.awaitTermination(600)
     assert written(kafka) == ["a", "a", "b"]
 
 
@@ -129,7 +129,7 @@ def test_totals_in_update_mode_which_python_sinks_lack_are_written(
     rows = totals.selectExpr("value as key", "concat(value, '=', count) as value")
     writer = rows.writeStream.format("kafka").outputMode("update").options(**servers).option("topic", COPY)
     query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
-    assert query.awaitTermination(120)
+    assert query.awaitTermination(600)
     assert written(kafka) == ["a=2", "b=1"]
 
 
@@ -140,7 +140,7 @@ def test_a_function_that_comes_after_the_format_gets_the_rows_also_in_update_mod
     writer = stream(replaced, servers).writeStream.format("kafka").outputMode("update").options(**servers)
     writer = writer.option("topic", COPY).foreachBatch(lambda batch, number: seen.append(batch.count()))
     query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
-    assert query.awaitTermination(120)
+    assert query.awaitTermination(600)
     assert seen == [3]
     assert written(kafka) == []
 
@@ -153,5 +153,5 @@ def test_batches_of_a_stream_are_written_by_the_session_that_spark_cloned_for_it
 
     writer = stream(replaced, servers).writeStream.foreachBatch(write)
     query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
-    assert query.awaitTermination(120)
+    assert query.awaitTermination(600)
     assert written(kafka) == ["a", "a", "b"]

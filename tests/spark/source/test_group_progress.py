@@ -266,7 +266,7 @@ def test_the_signal_that_ends_the_process_waits_for_the_last_commit() -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.terminate()
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=600)
     assert (output, errors, process.returncode) == ("committed\n", "", -signal.SIGTERM)
 
 
