@@ -12,7 +12,12 @@ import pytest
 
 from ottla.broker.server import faults
 from ottla.client.group.consumer import AsyncGroupConsumer
-from ottla.errors import FencedInstanceIdError, InconsistentGroupProtocolError, MaxPollExceededError
+from ottla.errors import (
+    FencedInstanceIdError,
+    GroupAuthorizationFailedError,
+    InconsistentGroupProtocolError,
+    MaxPollExceededError,
+)
 from tests.client.group.grouping import (
     COOPERATIVE,
     EAGER,
@@ -285,6 +290,25 @@ def test_a_connection_that_is_lost_in_any_state_is_no_more_than_a_delay(api: str
                 await until_shared(world, consumer)
 
     in_simulation(body)
+
+
+def test_a_heartbeat_that_finds_no_way_is_an_error_of_this_consumer_and_of_nothing_else(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"], config=QUICK) as cluster:
+            cluster.seed("orders", NUMBERS)
+            kafka = world.client(cluster, **EAGER)
+            async with kafka.consume("orders", group="billing") as consumer:
+                await until_shared(world, consumer, count=1)
+                action = faults.error("GROUP_AUTHORIZATION_FAILED")
+                refused = cluster.faults.add("FindCoordinator", action=action, count=1)
+                cluster.faults.add("Heartbeat", action=faults.error("NOT_COORDINATOR"), count=1)
+                await refused.wait()
+                await until(world, lambda: consumer.health().state == "stopped")
+                with pytest.raises(GroupAuthorizationFailedError):
+                    await consumer.poll(timeout=60)
+                assert len(await read(consumer, 10)) == 10
+
+    run(body)
 
 
 @pytest.mark.parametrize("options", [EAGER, COOPERATIVE], ids=["eager", "cooperative"])

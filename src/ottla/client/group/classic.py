@@ -319,6 +319,9 @@ class ClassicLoop(MemberLoop):
             except ApiTimeoutError as error:
                 _logger.warning("%s: no heartbeat got through: %s", membership, error)
                 continue
+            except KafkaError as error:
+                self.interrupt(Reaction.FAIL, "the coordinator cannot be reached", error)
+                return
             assert isinstance(response, HeartbeatResponse)
             reaction = after_heartbeat(response.error_code)
             if reaction is Reaction.GO_ON:
