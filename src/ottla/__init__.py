@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from ottla.client.consume.iterators import AsyncBatchReader, BatchReader
     from ottla.client.consume.offset_spec import Timestamp
     from ottla.client.consume.subscription import ServerPattern
-    from ottla.client.group.commits import OffsetAndMetadata
     from ottla.client.group.consumer import AsyncGroupConsumer
     from ottla.client.group.health import GroupHealth
     from ottla.client.group.membership import GroupMetadata
+    from ottla.client.group.offsets import OffsetAndMetadata
     from ottla.client.produce.batch_delivery import BatchDelivery, PartlySentError
     from ottla.client.topic_partition import TopicPartition
     from ottla.client.transactions.machine import TransactionState, TransactionStatus
@@ -73,7 +73,7 @@ _MODULES = {
     "BatchReader": "ottla.client.consume.iterators",
     "Client": "ottla.client.blocking.client",
     "ClientConfig": "ottla.config",
-    "OffsetAndMetadata": "ottla.client.group.commits",
+    "OffsetAndMetadata": "ottla.client.group.offsets",
     "Consumer": "ottla.client.blocking.consumer",
     "DeadLetters": "ottla.client.consume.dead_letters",
     "GroupConsumer": "ottla.client.blocking.group_consumer",

@@ -1,4 +1,5 @@
-"""What a commit says of an offset beside its number, and what a member that begins there makes of it."""
+"""What a commit says of an offset beside its number, what a member that begins there makes of it, and when a commit
+comes too late."""
 
 from __future__ import annotations
 
@@ -12,10 +13,20 @@ from ottla.broker.coordinator.groups import offset_requests
 from ottla.broker.server import faults
 from ottla.client.admin import GroupOffset
 from ottla.client.group.consumer import AsyncGroupConsumer
+from ottla.client.group.reactions import Reaction
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import CommitFailedError, DataLossError, UnknownTopicOrPartitionError
-from tests.client.group.grouping import EAGER, PROTOCOLS, QUICK, until_shared
-from tests.client.worlds import Body, World
+from tests.client.group.grouping import (
+    COOPERATIVE,
+    EAGER,
+    KIP_848,
+    PROTOCOLS,
+    QUICK,
+    Told,
+    until,
+    until_shared,
+)
+from tests.client.worlds import Body, World, in_simulation
 
 Run = Callable[[Body], object]
 NUMBERS = [b"%d" % number for number in range(10)]
@@ -263,5 +274,134 @@ def test_a_commit_for_a_topic_that_is_gone_fails_soon(run: Run) -> None:
                 await world.client(cluster).admin.delete_topic("orders")
                 with pytest.raises(CommitFailedError, match="orders-0 are not committed"):
                     await consumer.commit()
+
+    run(body)
+
+
+# Commits that come too late, or are answered too late
+
+
+@each_protocol
+def test_a_commit_does_not_wait_for_longer_than_it_may_behind_another_one(options: dict[str, Any]) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"], config=QUICK) as cluster:
+            kafka = world.client(cluster, **options, enable_auto_commit=False)
+            async with kafka.consume("orders", group="billing") as consumer:
+                await until_shared(world, consumer, count=1)
+                slow = cluster.faults.add("OffsetCommit", action=faults.delay(2.0), count=1)
+                first = consumer.commit_async({ORDERS: 1})
+                await slow.wait()
+                began = world.runtime.clock.monotonic()
+                with pytest.raises(CommitFailedError, match="within 1 s: a commit before this one"):
+                    await consumer.commit({ORDERS: 2}, timeout=1)
+                assert world.runtime.clock.monotonic() - began < 1.1
+                assert await first is None
+                assert await consumer.committed(ORDERS) == {ORDERS: 1}
+
+    in_simulation(body)
+
+
+def test_a_refusal_that_is_older_than_the_membership_takes_nothing_away(run: Run) -> None:
+    async def body(world: World) -> None:
+        told = Told()
+        async with world.cluster(topics=["orders"], config=QUICK) as cluster:
+            kafka = world.client(cluster, **COOPERATIVE, enable_auto_commit=False)
+            async with kafka.consume("orders", group="billing", **told.callbacks) as consumer:
+                await until_shared(world, consumer, count=1)
+                # It gets to the coordinator when the member is in the next generation.
+                slow = cluster.faults.add("OffsetCommit", action=faults.delay(0.5), count=1)
+                late = consumer.commit_async({ORDERS: 1})
+                await slow.wait()
+                consumer._member.interrupt(Reaction.REJOIN, "a test wants it")
+                await until(world, lambda: consumer.health().generation == 2)
+                error = await late
+                assert isinstance(error, CommitFailedError)
+                assert "the group has rebalanced since they were sent" in str(error)
+                await consumer.commit({ORDERS: 1})
+                assert consumer.health().generation == 2
+                assert told.log == [("assigned", [0])]
+
+    run(body)
+
+
+@each_protocol
+def test_a_commit_in_a_rebalance_is_sent_again_and_holds_no_join_up(options: dict[str, Any]) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"], config=QUICK) as cluster:
+            cluster.seed("orders", NUMBERS)
+            kafka = world.client(cluster, **options)
+            async with kafka.consume("orders", group="billing") as consumer:
+                await consumer.poll(5, timeout=60)
+                code = "STALE_MEMBER_EPOCH" if options is KIP_848 else "REBALANCE_IN_PROGRESS"
+                cluster.faults.add("OffsetCommit", action=faults.error(code), count=1)
+                began = world.runtime.clock.monotonic()
+                # What auto-commit has to commit, of an eager member that gives up, waits behind it.
+                await consumer.commit({ORDERS: 5})
+                await until_shared(world, consumer, count=1)
+                assert world.runtime.clock.monotonic() - began < 2
+                assert await consumer.committed(ORDERS) == {ORDERS: 5}
+
+    in_simulation(body)
+
+
+@pytest.mark.parametrize("options", [EAGER, COOPERATIVE], ids=["eager", "cooperative"])
+def test_the_last_commit_for_partitions_that_go_does_not_wait_for_the_join_behind_it(
+    options: dict[str, Any],
+) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics={"orders": 2}, config=QUICK) as cluster:
+            for number in range(2):
+                cluster.seed("orders", NUMBERS, number)
+            kafka = world.client(cluster, **options)
+            async with kafka.consume("orders", group="billing") as consumer:
+                seen = 0
+                while seen < 20:
+                    seen += len(await consumer.poll(timeout=60))
+                await consumer.poll(timeout=0)
+                refused = cluster.faults.add("OffsetCommit", action=faults.error("REBALANCE_IN_PROGRESS"))
+                began = world.runtime.clock.monotonic()
+                async with world.client(cluster, **options).consume("orders", group="billing") as other:
+                    await refused.wait()
+                    await until_shared(world, consumer, other, count=2)
+                    assert world.runtime.clock.monotonic() - began < 2
+                    cluster.faults.clear()
+
+    in_simulation(body)
+
+
+@each_protocol
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_what_was_done_before_a_loss_is_not_committed_when_the_partition_has_come_back(
+    options: dict[str, Any], when: str, run: Run
+) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"], config=QUICK) as cluster:
+            kafka = world.client(cluster, **options, enable_auto_commit=False)
+            async with kafka.consume("orders", group="billing") as consumer:
+                await until_shared(world, consumer, count=1)
+                heartbeat, join = (
+                    ("ConsumerGroupHeartbeat",) * 2 if options is KIP_848 else ("Heartbeat", "JoinGroup")
+                )
+                commits = []
+                # One that the member has to send again.
+                unknown = faults.error("UNKNOWN_TOPIC_OR_PARTITION")
+                held = cluster.faults.add("OffsetCommit", action=unknown)
+                if when == "before":
+                    commits.append(consumer.commit_async({ORDERS: 1}))
+                    await held.wait()
+                gone = faults.error("UNKNOWN_MEMBER_ID")
+                lost = cluster.faults.add(heartbeat, action=gone, count=1, when="response")
+                await lost.wait()
+                slow = cluster.faults.add(join, action=faults.delay(0.3), count=1)
+                await slow.wait()
+                if when == "after":
+                    commits.append(consumer.commit_async({ORDERS: 1}))
+                cluster.faults.clear()
+                error = await commits[0]
+                assert isinstance(error, CommitFailedError)
+                assert "is not in the group any more" in str(error)
+                await until_shared(world, consumer, count=1)
+                assert await consumer.committed(ORDERS) == {ORDERS: None}
+                await consumer.commit({ORDERS: 1})
 
     run(body)

@@ -7,13 +7,23 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.coordinator.groups.consumer_group import ConsumerGroup
 from ottla.broker.server import faults
 from ottla.client.group.reactions import Reaction
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import KafkaError
 from ottla.hooks import Hook
-from tests.client.group.grouping import COOPERATIVE, EAGER, PROTOCOLS, QUICK, Told, until, until_shared
-from tests.client.worlds import Body, World
+from tests.client.group.grouping import (
+    COOPERATIVE,
+    EAGER,
+    KIP_848,
+    PROTOCOLS,
+    QUICK,
+    Told,
+    until,
+    until_shared,
+)
+from tests.client.worlds import Body, World, in_simulation
 
 Run = Callable[[Body], object]
 NUMBERS = [b"%d" % number for number in range(10)]
@@ -86,6 +96,53 @@ def test_offsets_that_cannot_be_read_are_an_error_that_is_raised_and_tried_again
                 assert len(await consumer.poll(timeout=60)) == 10
 
     run(body)
+
+
+@pytest.mark.parametrize("options", PROTOCOLS.values(), ids=PROTOCOLS)
+def test_a_program_that_asks_seldom_hears_once_that_offsets_cannot_be_read(options: dict[str, Any]) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"], config=QUICK) as cluster:
+            cluster.seed("orders", NUMBERS)
+            action = faults.error("GROUP_AUTHORIZATION_FAILED")
+            refused = cluster.faults.add("OffsetFetch", action=action, count=20)
+            kafka = world.client(cluster, **options)
+            async with kafka.consume("orders", group="billing") as consumer:
+                await refused.wait(20)
+                await until_shared(world, consumer, count=1)
+                with pytest.raises(KafkaError, match="GROUP_AUTHORIZATION_FAILED"):
+                    await consumer.poll(timeout=60)
+                assert len(await consumer.poll(timeout=60)) == 10
+
+    in_simulation(body)
+
+
+def test_offsets_are_read_at_the_epoch_of_the_member_also_after_an_interruption(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    epochs: list[int] = []
+    validate = ConsumerGroup.validate_fetch
+
+    def validated(self: ConsumerGroup, member_id: str | None, member_epoch: int) -> None:
+        epochs.append(member_epoch)
+        validate(self, member_id, member_epoch)
+
+    monkeypatch.setattr(ConsumerGroup, "validate_fetch", validated)
+
+    async def body(world: World) -> None:
+        async with world.cluster(topics={"orders": 1, "audit": 1}, config=QUICK) as cluster:
+            cluster.seed("orders", NUMBERS)
+            kafka = world.client(cluster, **KIP_848)
+            unstable = cluster.faults.add("OffsetFetch", action=faults.error("UNSTABLE_OFFSET_COMMIT"))
+            async with kafka.consume("orders", "audit", group="billing") as consumer:
+                await unstable.wait()
+                # That fetch is given up, and another one begun without this topic.
+                await kafka.purge_topics("audit")
+                cluster.faults.clear()
+                assert len(await consumer.poll(timeout=60)) == 10
+
+    run(body)
+    assert epochs
+    assert -1 not in epochs
 
 
 def test_offsets_of_open_transactions_are_waited_for(run: Run) -> None:

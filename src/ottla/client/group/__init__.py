@@ -5,7 +5,7 @@ member              what the loops of both protocols share; classic and consumer
 membership          who the member is, and its state
 reactions           what error codes mean
 partitions          what happens when partitions come and go; assignment has their cursors, topics what is subscribed
-commits             offsets, written and read
+commits             offsets, written and read; offsets has them as messages
 callbacks, polling  what the program is told, and when it asks for more
 health              what a member is doing, for its program
 """

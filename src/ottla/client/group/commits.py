@@ -4,10 +4,13 @@ What a commit says is how far the program is: the offset of the next record to p
 in the order in which they were asked for, so that none overtakes another; one whose caller gives up waiting still
 ends before the next is sent. While the member joins, the coordinator takes none: they wait.
 
-Not here: how far the program is (consume/reader.py), and when to commit (partitions.py, consumer.py).
+Not here: how far the program is (consume/reader.py), when to commit (partitions.py, consumer.py), and the messages
+(offsets.py).
 
-Invariants: a partition that is not owned any more is not committed: its offset is another member's. An offset is
-committed for the topic that it was read from, and never for another one that has its name by now (KIP-848, KIP-516).
+Invariants: a partition that is not owned any more is not committed: its offset is another member's. What the program
+did with a partition before it was lost is not committed either, also where the partition has come back: other members
+may have been further. An offset is committed for the topic that it was read from, and never for another one that has
+its name by now (KIP-848, KIP-516).
 """
 
 from __future__ import annotations
@@ -15,30 +18,27 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
 from ottla.client.backoff import Backoff
-from ottla.client.consume.partition_records import ReaderPosition
 from ottla.client.deadline import Deadline, DeadlinePassed, within
-from ottla.client.group.membership import Membership
-from ottla.client.group.reactions import Reaction, after_commit, after_offset_fetch
+from ottla.client.group.membership import Membership, MembershipState
+from ottla.client.group.offsets import OffsetAndMetadata, commit_request, fetch_request, read_fetched
+from ottla.client.group.reactions import Reaction, after_commit
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import (
     CommitFailedError,
     CoordinatorNotAvailableError,
     KafkaError,
     NotCoordinatorError,
+    RebalanceInProgressError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
     from_code,
 )
-from ottla.wire import ZERO_UUID, Uuid
-from ottla.wire.messages import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-)
+from ottla.wire import ZERO_UUID
+from ottla.wire.messages import OffsetCommitResponse, OffsetFetchResponse
 
 if TYPE_CHECKING:
     from ottla.client.context import ClientContext
@@ -46,25 +46,9 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("ottla.client.group")
 
-_NO_EPOCH: Final = -1
 _GONE: Final = UnknownTopicOrPartitionError.code
 _UNKNOWN: Final = (UnknownTopicIdError, UnknownTopicOrPartitionError)
 _ELSEWHERE: Final = (CoordinatorNotAvailableError.code, NotCoordinatorError.code)
-
-
-class OffsetAndMetadata(NamedTuple):
-    """The offset of the next record to process, and what the program wants to remember with it."""
-
-    offset: int
-    metadata: str = ""
-    leader_epoch: int = _NO_EPOCH
-    """Of the last record before it (KIP-320): by that the next reader knows an old leader, and a truncated log."""
-    topic_id: Uuid = ZERO_UUID
-    """The topic that it is an offset of, which the client knows: another one of the same name is not to get it."""
-
-    @classmethod
-    def at(cls, reached: ReaderPosition) -> OffsetAndMetadata:
-        return cls(reached.offset, "", reached.leader_epoch, reached.topic_id)
 
 
 OnTrouble = Callable[[Reaction, str], None]
@@ -103,6 +87,20 @@ class Commits:
         self._is_answered.set()
         self.committed: dict[TopicPartition, OffsetAndMetadata] = {}
         """What is known to be committed for the partitions that are owned."""
+        self._losses = 0
+        """How often the member has lost what it had."""
+        self._has_lost = False
+        """Whether it has been given nothing since."""
+
+    def lost(self) -> None:
+        """The member has lost all its partitions: what it has not committed of them, it does not commit any more."""
+        self._losses += 1
+        self._has_lost = True
+        self._membership.look_again()
+
+    def regained(self) -> None:
+        """It has been given partitions: from here on it commits again."""
+        self._has_lost = False
 
     def has_committed(self, tp: TopicPartition, wanted: OffsetAndMetadata) -> bool:
         known = self.committed.get(tp)
@@ -115,7 +113,9 @@ class Commits:
     ) -> asyncio.Task[KafkaError | None]:
         """Has them committed, behind the commits before it; a CommitFailedError says that they are not."""
         limit = self._config.default_api_timeout_ms / 1000 if seconds is None else seconds
-        return self._tasks.spawn(self._settled(dict(offsets), limit), "commit offsets")
+        # One that is asked for between a loss and the next assignment is of what was lost.
+        losses = self._losses - 1 if self._has_lost else self._losses
+        return self._tasks.spawn(self._settled(dict(offsets), limit, losses), "commit offsets")
 
     async def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], seconds: float | None = None
@@ -126,13 +126,13 @@ class Commits:
             raise error
 
     async def _settled(
-        self, offsets: dict[TopicPartition, OffsetAndMetadata], seconds: float
+        self, offsets: dict[TopicPartition, OffsetAndMetadata], seconds: float, losses: int
     ) -> KafkaError | None:
         """The error as a result: a task that no caller waits for any more has not crashed because of it."""
         began = self._clock.monotonic()
         error: KafkaError | None = None
         try:
-            await self._in_turn(offsets, seconds)
+            await self._in_turn(offsets, Deadline(self._clock, seconds), losses)
         except KafkaError as failed:
             error = failed
         if (notify := self._hooks.on_offsets_committed) is not None:
@@ -140,31 +140,47 @@ class Commits:
             notify(self._membership.group_id, plain, self._clock.monotonic() - began, error)
         return error
 
-    async def _in_turn(self, offsets: dict[TopicPartition, OffsetAndMetadata], seconds: float) -> None:
-        deadline = Deadline(self._clock, seconds)
-        last: KafkaError | None = None
-        former: list[TopicPartition] = []
+    async def _in_turn(
+        self, offsets: dict[TopicPartition, OffsetAndMetadata], deadline: Deadline, losses: int
+    ) -> None:
         try:
-            async with self._turn:
-                attempts = 0
-                while offsets:
-                    await deadline.bound(self._until_possible(offsets))
-                    former += (gone := self.of_former_topics(offsets, refused=isinstance(last, _UNKNOWN)))
-                    offsets = {tp: each for tp, each in offsets.items() if tp not in gone}
-                    if not offsets:
-                        break
-                    generation = self._membership.generation
-                    offsets, last, waits = await self._attempt(offsets, deadline.left())
-                    if waits:
-                        await deadline.bound(self._until_rejoined(generation))
-                    elif offsets:
-                        await deadline.bound(self._clock.sleep(self._backoff.delay(attempts)))
-                        attempts += 1
-                    if isinstance(last, _UNKNOWN):
-                        await self._refresh(offsets, deadline.left())
+            await deadline.bound(self._turn.acquire())
         except DeadlinePassed:
             raise CommitFailedError(
-                f"offsets of group {self._membership.group_id} were not committed within {seconds:g} s"
+                f"offsets of {_named(offsets)} were not committed within {deadline.seconds:g} s: a commit before "
+                f"this one, for group {self._membership.group_id}, has not ended yet"
+            ) from None
+        try:
+            await self._until_committed(offsets, deadline, losses)
+        finally:
+            self._turn.release()
+
+    async def _until_committed(
+        self, offsets: dict[TopicPartition, OffsetAndMetadata], deadline: Deadline, losses: int
+    ) -> None:
+        last: KafkaError | None = None
+        former: list[TopicPartition] = []
+        attempts = 0
+        try:
+            while offsets:
+                await deadline.bound(self._until_possible(offsets, losses))
+                former += (gone := self.of_former_topics(offsets, refused=isinstance(last, _UNKNOWN)))
+                offsets = {tp: each for tp, each in offsets.items() if tp not in gone}
+                if not offsets:
+                    break
+                generation = self._membership.generation
+                offsets, last, waits = await self._attempt(offsets, deadline.left())
+                delay = self._backoff.delay(attempts)
+                attempts += 1
+                if waits:
+                    await deadline.bound(self._until_rejoined(generation, delay))
+                elif offsets:
+                    await deadline.bound(self._clock.sleep(delay))
+                if isinstance(last, _UNKNOWN):
+                    await self._refresh(offsets, deadline.left())
+        except DeadlinePassed:
+            raise CommitFailedError(
+                f"offsets of group {self._membership.group_id} were not committed within {deadline.seconds:g} s"
                 + ("" if last is None else f": {last}")
             ) from last
         if former:
@@ -195,10 +211,14 @@ class Commits:
         except KafkaError as error:
             _logger.info("%s: metadata of %s could not be had: %s", self._membership, names, error)
 
-    async def _until_possible(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    async def _until_possible(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], losses: int) -> None:
         membership = self._membership
         if not self._must_not_wait():
-            await membership.wait_for(lambda: membership.may_commit or membership.is_over)
+            await membership.wait_for(
+                lambda: membership.may_commit or membership.is_over or self._losses != losses
+            )
+        if self._losses != losses:
+            raise self._failed(offsets, self._why_lost())
         if not membership.may_commit:
             raise CommitFailedError(
                 f"offsets of {_named(offsets)} are not committed: {membership} is {membership.state.value}"
@@ -223,17 +243,22 @@ class Commits:
         except TimeoutError:
             _logger.warning("%s: a commit has not been answered for %g s", self._membership, seconds)
 
-    async def _until_rejoined(self, generation: int) -> None:
+    async def _until_rejoined(self, generation: int, seconds: float) -> None:
+        """Or for so long: a member that gives everything up joins again only behind the commit of that, and that
+        waits for this one."""
         membership = self._membership
-        await membership.wait_for(
+        rejoined = membership.wait_for(
             lambda: membership.is_over or (membership.may_commit and membership.generation != generation)
         )
+        with suppress(TimeoutError):
+            await within(self._clock, seconds, rejoined)
 
     async def _attempt(
         self, offsets: dict[TopicPartition, OffsetAndMetadata], seconds: float
     ) -> tuple[dict[TopicPartition, OffsetAndMetadata], KafkaError | None, bool]:
         """What is to be committed again, and why; the last says that it is to be after the next join."""
-        request = self._commit_request(offsets)
+        member = self._membership.metadata()
+        request = commit_request(member, offsets)
         names = {topic.topic_id: topic.name for topic in request.topics}
         self._is_answered.clear()
         try:
@@ -262,56 +287,44 @@ class Commits:
         if worst in (Reaction.GO_ON, Reaction.RETRY):
             return again, error, False
         assert error is not None
-        if worst is not Reaction.FAIL:
-            self._on_trouble(worst, f"a commit was refused: {error}")
-        if worst is Reaction.REJOIN and not self._must_not_wait():
-            return again, error, True
-        raise self._failed(worst, again, error)
+        if worst is Reaction.FAIL:
+            raise self._failed(again, str(error), error)
+        is_lost = worst in (Reaction.LOSE, Reaction.LOSE_ID)
+        if is_lost and member != self._membership.metadata():
+            # As in Java: the answer is to the member that this one was, and says nothing of what it has now.
+            raise self._failed(
+                again,
+                f"the group has rebalanced since they were sent; what is read now can be. {error}",
+                error,
+            )
+        self._on_trouble(worst, f"a commit was refused: {error}")
+        if worst is Reaction.REJOIN:
+            if not (self._must_not_wait() or self._holds_join_up(error)):
+                return again, error, True
+            raise self._failed(again, f"the group rebalances. {error}", error)
+        raise self._failed(again, self._why_lost() if is_lost else str(error), error)
+
+    def _holds_join_up(self, error: KafkaError) -> bool:
+        """Whether the member is to join again, in a classic group, and gives partitions up before that."""
+        is_classic = isinstance(error, RebalanceInProgressError)
+        return is_classic and self._membership.state is MembershipState.REVOKING
+
+    def _why_lost(self) -> str:
+        return (
+            "the member is not in the group any more, and its partitions belong to others. Either the program "
+            f"took longer than max_poll_interval_ms ({self._config.max_poll_interval_ms} ms) for what it got, or "
+            "no heartbeat got through. It joins again by itself; what was processed since the last commit is "
+            "processed twice. Process less at a time (max_poll_records), or raise max_poll_interval_ms"
+        )
 
     def _failed(
-        self, worst: Reaction, offsets: Iterable[TopicPartition], error: KafkaError
+        self, offsets: Iterable[TopicPartition], why: str, error: KafkaError | None = None
     ) -> CommitFailedError:
-        why = str(error)
-        if worst in (Reaction.LOSE, Reaction.LOSE_ID):
-            why = (
-                "the member is not in the group any more, and its partitions belong to others. Either the program "
-                f"took longer than max_poll_interval_ms ({self._config.max_poll_interval_ms} ms) for what it got, or "
-                "no heartbeat got through. It joins again by itself; what was processed since the last commit is "
-                "processed twice. Process less at a time (max_poll_records), or raise max_poll_interval_ms"
-            )
-        elif worst is Reaction.REJOIN:
-            why = f"the group rebalances. {error}"
         failed = CommitFailedError(
             f"offsets of {_named(offsets)} are not committed for group {self._membership.group_id}: {why}"
         )
         failed.__cause__ = error
         return failed
-
-    def _commit_request(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> OffsetCommitRequest:
-        # Where an id is not known, all go by their names, with version 9. Older brokers know only that one: there an
-        # offset can get to another topic for as long as metadata has not heard of it.
-        topics: dict[str, OffsetCommitRequest.OffsetCommitRequestTopic] = {}
-        for tp, (offset, metadata, epoch, topic_id) in offsets.items():
-            if tp.topic not in topics:
-                topics[tp.topic] = OffsetCommitRequest.OffsetCommitRequestTopic(
-                    name=tp.topic, topic_id=topic_id, partitions=[]
-                )
-            topics[tp.topic].partitions.append(
-                OffsetCommitRequest.OffsetCommitRequestPartition(
-                    partition_index=tp.partition,
-                    committed_offset=offset,
-                    committed_leader_epoch=epoch,
-                    committed_metadata=metadata,
-                )
-            )
-        membership = self._membership
-        return OffsetCommitRequest(
-            group_id=membership.group_id,
-            generation_id_or_member_epoch=membership.generation,
-            member_id=membership.member_id,
-            group_instance_id=membership.instance_id,
-            topics=list(topics.values()),
-        )
 
     # Reading
 
@@ -328,10 +341,11 @@ class Commits:
         )
         attempts = 0
         while True:
-            request = self._fetch_request(wanted, as_member)
+            topics = self._metadata.view.topics
+            request = fetch_request(self._membership.metadata(), wanted, topics, as_member=as_member)
             response = await self._requests.send(request, timeout=deadline.left())
             assert isinstance(response, OffsetFetchResponse)
-            found, error, reaction = _read(request, response, wanted)
+            found, error, reaction = read_fetched(request, response, wanted)
             if error is None:
                 return found
             if reaction is not Reaction.RETRY:
@@ -343,54 +357,6 @@ class Commits:
             attempts += 1
             if isinstance(error, _UNKNOWN):
                 await self._refresh(wanted, deadline.left())
-
-    def _fetch_request(self, partitions: Iterable[TopicPartition], as_member: bool) -> OffsetFetchRequest:
-        topics: dict[str, OffsetFetchRequest.OffsetFetchRequestTopics] = {}
-        for tp in partitions:
-            if tp.topic not in topics:
-                view = self._metadata.view.topics.get(tp.topic)
-                topics[tp.topic] = OffsetFetchRequest.OffsetFetchRequestTopics(
-                    name=tp.topic,
-                    topic_id=ZERO_UUID if view is None or view.error_code else view.topic_id,
-                    partition_indexes=[],
-                )
-            topics[tp.topic].partition_indexes.append(tp.partition)
-        membership = self._membership
-        group = OffsetFetchRequest.OffsetFetchRequestGroup(
-            group_id=membership.group_id, topics=list(topics.values())
-        )
-        if as_member:
-            group.member_id, group.member_epoch = membership.member_id, membership.generation
-        # KIP-447: whatever is read, an offset that an open transaction is about to replace is none to begin at.
-        return OffsetFetchRequest(groups=[group], require_stable=True)
-
-
-def _read(
-    request: OffsetFetchRequest, response: OffsetFetchResponse, wanted: Iterable[TopicPartition]
-) -> tuple[dict[TopicPartition, OffsetAndMetadata | None], KafkaError | None, Reaction]:
-    requested = [topic for group in request.groups for topic in group.topics or ()]
-    names = {topic.topic_id: topic.name for topic in requested}
-    ids = {topic.name: topic.topic_id for topic in requested}
-    found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(wanted)
-    worst, error = Reaction.GO_ON, None
-    for group in response.groups:
-        codes: list[tuple[int, str | None, int | None]] = [(group.error_code, None, None)]
-        for topic in group.topics:
-            topic_name = topic.name or names[topic.topic_id]
-            for each in topic.partitions:
-                codes.append((each.error_code, topic_name, each.partition_index))
-                if each.committed_offset >= 0:
-                    found[TopicPartition(topic_name, each.partition_index)] = OffsetAndMetadata(
-                        each.committed_offset,
-                        each.metadata or "",
-                        each.committed_leader_epoch,
-                        ids[topic_name],
-                    )
-        for code, name, partition in codes:
-            reaction = after_offset_fetch(code)
-            if worst < reaction:
-                worst, error = reaction, from_code(code, topic=name, partition=partition)
-    return found, error, worst
 
 
 def _named(partitions: Iterable[TopicPartition]) -> str:

@@ -28,10 +28,11 @@ from ottla.client.group.callbacks import (
     run_on_loop,
 )
 from ottla.client.group.classic import ClassicLoop
-from ottla.client.group.commits import Commits, OffsetAndMetadata
+from ottla.client.group.commits import Commits
 from ottla.client.group.consumer_protocol import ConsumerGroupLoop
 from ottla.client.group.health import GroupHealth
 from ottla.client.group.membership import GroupMetadata, Membership
+from ottla.client.group.offsets import OffsetAndMetadata
 from ottla.client.group.partitions import OwnedPartitions, PartitionGuard
 from ottla.client.group.polling import Polling
 from ottla.client.group.reactions import Reaction

@@ -292,7 +292,7 @@ class ConsumerGroupLoop(MemberLoop):
             if membership.state is not MembershipState.JOINING:
                 membership.move(MembershipState.STABLE)
             resolved, self._unresolved = self._resolve(target)
-            self._partitions.give([tp for tp in resolved if tp not in self._partitions.owned], as_member=True)
+            self._partitions.give(tp for tp in resolved if tp not in self._partitions.owned)
             if self._unresolved:
                 self._metadata.refresh_now("a group has assigned partitions of a topic that is not known")
             if has_changed:

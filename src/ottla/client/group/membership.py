@@ -64,6 +64,10 @@ class Membership:
 
     def move(self, state: MembershipState, reason: str = "") -> None:
         self.state, self.reason = state, reason
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Has all that wait look whether what they want has come about."""
         waiters, self._waiters = self._waiters, {}
         for waiter in waiters:
             if not waiter.done():
@@ -91,7 +95,7 @@ class Membership:
         return self.state in _OVER
 
     async def wait_for(self, wanted: Callable[[], bool]) -> None:
-        """Until a change of state brings it about."""
+        """Until a change of state, or `look_again`, finds it."""
         while not wanted():
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters[waiter] = None

@@ -20,8 +20,9 @@ from ottla.client.backoff import Backoff
 from ottla.client.consume.fetch_queue import Failure
 from ottla.client.consume.offset_spec import EARLIEST, LATEST, OffsetSpec
 from ottla.client.consume.partition_records import ReaderPosition
-from ottla.client.group.commits import Commits, OffsetAndMetadata
+from ottla.client.group.commits import Commits
 from ottla.client.group.membership import Membership, MembershipState
+from ottla.client.group.offsets import OffsetAndMetadata
 from ottla.client.group.reactions import Reaction, after_offset_fetch
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import BrokerError, KafkaError
@@ -96,7 +97,11 @@ class OwnedPartitions:
         self.marked: dict[TopicPartition, OffsetAndMetadata] = {}
         self._said: dict[TopicPartition, ReaderPosition] = {}
         """What the program has committed itself: auto-commit does not go back behind it."""
+        self._has_epochs = config.group_protocol == "consumer"
+        """Whether the coordinator checks, by KIP-848, in which epoch a member reads offsets."""
         self._placing: asyncio.Task[None] | None = None
+        self._is_failure_due = False
+        """Whether the program has yet to hear that its group's offsets cannot be read."""
         self.guard: PartitionGuard | None = None
         self.purged: dict[TopicPartition, None] = {}
         """Partitions of topics that the program has purged: they are given up next."""
@@ -104,20 +109,21 @@ class OwnedPartitions:
 
     # Given
 
-    def give(self, partitions: Iterable[TopicPartition], *, as_member: bool = False) -> None:
+    def give(self, partitions: Iterable[TopicPartition]) -> None:
         """They are owned from now on. Where they begin is found out beside the heartbeats."""
         for tp in partitions:
             # Given before the group has heard that the program has purged the topic.
             if not self._topics.is_purged(tp.topic):
                 self.owned[tp] = None
+                self._commits.regained()
         waiting = [tp for tp in self.owned if tp not in self._announced]
         if waiting and self._placing is None:
-            self._placing = self._tasks.spawn(self._place(waiting, as_member), "place a group's partitions")
+            self._placing = self._tasks.spawn(self._place(waiting), "place a group's partitions")
 
-    async def _place(self, partitions: list[TopicPartition], as_member: bool) -> None:
-        offsets = await self._committed(partitions, as_member)
+    async def _place(self, partitions: list[TopicPartition]) -> None:
+        offsets = await self._committed(partitions)
         while self._commits.of_former_topics(offsets):
-            offsets = await self._committed(partitions, as_member)
+            offsets = await self._committed(partitions)
         starts: dict[TopicPartition, OffsetSpec | None] = {}
         for tp, committed in offsets.items():
             if committed is not None:
@@ -139,21 +145,25 @@ class OwnedPartitions:
         self.give(())
 
     async def _committed(
-        self, partitions: list[TopicPartition], as_member: bool
+        self, partitions: list[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """However long it takes: a member that heartbeats and reads nothing must not be silent about it."""
         attempts = 0
         while True:
             try:
-                return await self._commits.fetch(partitions, as_member=as_member)
+                return await self._commits.fetch(partitions, as_member=self._has_epochs)
             except KafkaError as error:
                 code = error.code if isinstance(error, BrokerError) else -1
-                # What heartbeats will say, too, is left to them.
-                if after_offset_fetch(code) is Reaction.FAIL:
+                # What heartbeats will say, too, is left to them. And a program that asks seldom hears of it once.
+                if after_offset_fetch(code) is Reaction.FAIL and not self._is_failure_due:
                     _logger.warning("the committed offsets of %s cannot be read: %s", self._membership, error)
-                    self._queue.put(Failure(error, outlives_session=True))
+                    self._is_failure_due = True
+                    self._queue.put(Failure(error, on_taken=self._failure_taken, outlives_session=True))
                 await self._clock.sleep(self._backoff.delay(attempts))
                 attempts += 1
+
+    def _failure_taken(self) -> None:
+        self._is_failure_due = False
 
     async def _stop_placing(self) -> None:
         while (placing := self._placing) is not None:
@@ -171,6 +181,8 @@ class OwnedPartitions:
     ) -> None:
         """Gives them up: in order, with a commit that may take `seconds`, or because they are lost already."""
         taken = [tp for tp in partitions if tp in self.owned]
+        if lost:
+            self._commits.lost()
         await self._stop_placing()
         if not taken:
             self.give(())

@@ -56,8 +56,8 @@ from ottla.errors import (
 
 if TYPE_CHECKING:
     from ottla.client.context import ClientContext
-    from ottla.client.group.commits import OffsetAndMetadata
     from ottla.client.group.membership import GroupMetadata
+    from ottla.client.group.offsets import OffsetAndMetadata
     from ottla.client.produce.producer import Producer
     from ottla.client.requests.requests import Requests
 

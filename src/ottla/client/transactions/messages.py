@@ -26,8 +26,8 @@ from ottla.wire.messages import (
 )
 
 if TYPE_CHECKING:
-    from ottla.client.group.commits import OffsetAndMetadata
     from ottla.client.group.membership import GroupMetadata
+    from ottla.client.group.offsets import OffsetAndMetadata
 
 REPLACED_SINCE: Final = 3
 """InitProducerId can name the identity that it replaces (KIP-360)."""

@@ -49,8 +49,8 @@ from ottla.errors import (
 from ottla.wire.records import Delivery
 
 if TYPE_CHECKING:
-    from ottla.client.group.commits import OffsetAndMetadata
     from ottla.client.group.consumer import AsyncGroupConsumer
+    from ottla.client.group.offsets import OffsetAndMetadata
     from ottla.client.home_loop import HomeLoop
     from ottla.client.transactions.manager import TransactionManager
 

@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.deadline import check_timeout
-from ottla.client.group.commits import OffsetAndMetadata
 from ottla.client.group.membership import GroupMetadata
+from ottla.client.group.offsets import OffsetAndMetadata
 from ottla.client.topic_partition import TopicPartition, check_partition
 from ottla.client.transactions.prepared import PreparedTransaction
 from ottla.errors import KafkaError, TransactionError, TransactionStateError
