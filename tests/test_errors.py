@@ -273,6 +273,8 @@ def test_the_text_has_the_name_the_place_the_sentence_and_the_brokers_words() ->
         "The broker says: moved away"
     )
     assert str(NotLeaderOrFollowerError()) == f"NOT_LEADER_OR_FOLLOWER: {NotLeaderOrFollowerError.__doc__}"
+    # Kafka sends no words as an empty text in FindCoordinator.
+    assert str(NotLeaderOrFollowerError("")) == str(NotLeaderOrFollowerError())
 
 
 def test_the_text_does_without_docstrings(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -432,7 +432,8 @@ class BrokerError(KafkaError):
     def _what(self) -> str:
         # Under `python -OO` there are no docstrings, and the name has to do.
         meaning = " ".join((type(self).__doc__ or "The broker responded with this error.").split())
-        return meaning if self.message is None else f"{meaning} The broker says: {self.message}"
+        # Some say nothing with an empty text.
+        return f"{meaning} The broker says: {self.message}" if self.message else meaning
 
 
 # Kinds of errors, for `except` clauses. The first six are Kafka's own.

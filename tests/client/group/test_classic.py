@@ -13,6 +13,7 @@ import pytest
 from ottla.broker.server import faults
 from ottla.client.group.consumer import AsyncGroupConsumer
 from ottla.errors import (
+    CommitFailedError,
     FencedInstanceIdError,
     GroupAuthorizationFailedError,
     InconsistentGroupProtocolError,
@@ -467,3 +468,47 @@ def test_twenty_members_share_forty_partitions() -> None:
             await asyncio.gather(*(member.close() for member in members))
 
     in_simulation(body)
+
+
+def test_a_member_that_learns_from_a_commit_that_another_one_has_its_instance_id_does_not_take_it_back(
+    run: Run,
+) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"], config=QUICK) as cluster:
+            options = {**EAGER, "group_instance_id": "one", "heartbeat_interval_ms": 2900}
+            kafka, other = world.client(cluster, **options), world.client(cluster, **options)
+            async with kafka.consume("orders", group="billing") as first:
+                await until_shared(world, first, count=1)
+                async with other.consume("orders", group="billing") as second:
+                    await until_shared(world, second, count=1)
+                    with pytest.raises(CommitFailedError, match="FENCED_INSTANCE_ID"):
+                        await first.commit(dict.fromkeys(partitions(0), 1))
+                    for _ in range(2):
+                        with pytest.raises(FencedInstanceIdError):
+                            await first.poll(timeout=60)
+                    await second.commit(dict.fromkeys(partitions(0), 2))
+
+    run(body)
+
+
+def test_a_member_that_was_too_slow_joins_again_once(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"], config=QUICK) as cluster:
+            cluster.seed("orders", NUMBERS)
+            kafka = world.client(cluster, **EAGER, max_poll_interval_ms=300)
+            async with kafka.consume("orders", group="billing") as consumer:
+                assert len(await consumer.poll(timeout=60)) == 10
+                await until(world, lambda: consumer.health().state == "stopped")
+                # More heartbeats would be due meanwhile.
+                await world.runtime.clock.sleep(0.5)
+                with pytest.raises(MaxPollExceededError):
+                    await consumer.poll(timeout=60)
+                assert len(await consumer.poll(timeout=60)) == 10
+
+    with caplog.at_level(logging.INFO, logger="ottla.client.group"):
+        run(body)
+    # The one word, which is a warning; and nothing of the member that it was.
+    assert [record.levelname for record in caplog.records if "max_poll_interval_ms" in record.message] == [
+        "WARNING"
+    ]
+    assert not [record for record in caplog.records if "UNKNOWN_MEMBER_ID" in record.message]

@@ -180,6 +180,7 @@ def test_only_stable_offsets_are_begun_at_whatever_is_read_where_the_broker_can_
 
 
 async def recreated(world: World, cluster: Any, name: str = "orders") -> None:
+    """For consumers that do not create it themselves, in between."""
     admin = world.client(cluster).admin
     await admin.delete_topic(name)
     await admin.create_topic(name, partitions=1)
@@ -193,7 +194,8 @@ def test_an_offset_is_never_committed_for_another_topic_of_the_same_name(
         async with world.cluster(topics=["orders", "audit"], config=QUICK) as cluster:
             cluster.seed("orders", NUMBERS)
             cluster.seed("audit", NUMBERS)
-            kafka = world.client(cluster, **{**options, "enable_auto_commit": False}, client_id="member")
+            off = {"enable_auto_commit": False, "allow_auto_create_topics": False}
+            kafka = world.client(cluster, **{**options, **off}, client_id="member")
             async with kafka.consume(["orders", "audit"], group="billing") as consumer:
                 seen = 0
                 while seen < 20:
@@ -219,7 +221,8 @@ def test_a_topic_that_was_created_again_is_committed_as_far_as_it_was_read(
     async def body(world: World) -> None:
         async with world.cluster(topics=["orders"], config=QUICK) as cluster:
             cluster.seed("orders", NUMBERS)
-            kafka = world.client(cluster, **options, auto_commit_marks=True, auto_commit_interval_ms=100)
+            marks = {"auto_commit_marks": True, "auto_commit_interval_ms": 100}
+            kafka = world.client(cluster, **options, **marks, allow_auto_create_topics=False)
             async with kafka.consume("orders", group="billing") as consumer:
                 consumer.mark(*await consumer.poll(timeout=60))
                 await recreated(world, cluster)

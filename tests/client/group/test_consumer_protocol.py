@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+
+import pytest
 
 from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.broker.server import faults
@@ -10,7 +13,7 @@ from ottla.client.group.consumer_protocol import OwnedId, OwnershipReport
 from ottla.wire import Uuid
 from ottla.wire.messages import ConsumerGroupHeartbeatResponse
 from tests.client.group.grouping import KIP_848, QUICK, Told, partitions, until, until_shared
-from tests.client.worlds import Body, World
+from tests.client.worlds import Body, World, in_simulation
 
 Run = Callable[[Body], object]
 ORDERS = Uuid(bytes(range(16)))
@@ -139,3 +142,30 @@ def test_a_member_whose_new_epoch_got_lost_on_the_way_keeps_what_it_has(run: Run
             assert told.log == [("assigned", [0]), ("assigned", [1]), ("revoked", [0, 1])]
 
     run(body)
+
+
+def test_a_coordinator_that_is_not_there_yet_is_no_warning_unless_that_lasts(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"], config=QUICK) as cluster:
+            none = cluster.faults.add("FindCoordinator", action=faults.error("COORDINATOR_NOT_AVAILABLE"))
+            kafka = world.client(cluster, **KIP_848)
+            async with kafka.consume("orders", group="billing") as consumer:
+                await none.wait(2)
+                await until(world, lambda: "COORDINATOR_NOT_AVAILABLE" in consumer.health().reason)
+                assert consumer.health().state == "joining"
+                assert levels(caplog) == {"INFO"}
+                await world.runtime.clock.sleep(KIP_848["session_timeout_ms"] / 1000)
+                await none.wait(none.hits + 2)
+                assert levels(caplog) == {"INFO", "WARNING"}
+                cluster.faults.clear()
+                await until_shared(world, consumer, count=1)
+                assert consumer.health().reason == ""
+
+    with caplog.at_level(logging.INFO, logger="ottla.client.group"):
+        in_simulation(body)
+
+
+def levels(caplog: pytest.LogCaptureFixture) -> set[str]:
+    return {record.levelname for record in caplog.records if "a heartbeat did not get" in record.message}

@@ -240,42 +240,45 @@ class ClassicLoop(MemberLoop):
 
     async def _stable(self, assigned: list[TopicPartition]) -> None:
         """From an assignment to the next rebalance."""
-        partitions = self._partitions
         self._last_assigned = tuple(assigned)
         heartbeats = self._tasks.spawn(self._heartbeats(), "heartbeats")
         try:
-            is_cooperative = ASSIGNORS[self._chosen].cooperative
-            revoked = [tp for tp in partitions.owned if not (is_cooperative and tp in assigned)]
-            if revoked:
-                self._membership.move(MembershipState.REVOKING)
-                await partitions.take(revoked, lost=False)
-                if is_cooperative:
-                    # KIP-429: what was given up can be assigned now, to others.
-                    self.interrupt(Reaction.REJOIN, "partitions were given up")
-            self._membership.move(MembershipState.STABLE)
-            partitions.give(tp for tp in assigned if tp not in partitions.owned)
-            if not self._is_leaving:
-                await self._interrupted.wait()
-            reaction, reason, error = self._take_interruption()
-            if self._is_leaving and reaction in (Reaction.GO_ON, Reaction.REJOIN):
-                await self._give_up()
-                return
-            await self._react(reaction, reason, error)
+            reaction, reason, error = await self._in_group(assigned)
         finally:
             heartbeats.cancel()
             await asyncio.gather(heartbeats, return_exceptions=True)
+        # Behind the last heartbeat: one that comes when the member has left would be held against the next one.
+        if reaction > Reaction.REJOIN:
+            await self._failed(reaction, reason, error)
 
-    async def _react(self, reaction: Reaction, reason: str, error: KafkaError | None) -> None:
-        self._join_reason = reason
-        if reaction is Reaction.REJOIN:
-            if not ASSIGNORS[self._chosen].cooperative:
-                await self._give_up()
-            elif self._partitions.purged:
-                # As in Java: what is not subscribed to any more goes before the member joins again without it.
-                self._membership.move(MembershipState.REVOKING, reason)
-                await self._partitions.take(list(self._partitions.purged), lost=False)
-            return
-        await self._failed(reaction, reason, error)
+    async def _in_group(self, assigned: list[TopicPartition]) -> tuple[Reaction, str, KafkaError | None]:
+        """Takes the assignment over, and in the end gives up what a rebalance, or leaving, asks for."""
+        partitions = self._partitions
+        is_cooperative = ASSIGNORS[self._chosen].cooperative
+        revoked = [tp for tp in partitions.owned if not (is_cooperative and tp in assigned)]
+        if revoked:
+            self._membership.move(MembershipState.REVOKING)
+            await partitions.take(revoked, lost=False)
+            if is_cooperative:
+                # KIP-429: what was given up can be assigned now, to others.
+                self.interrupt(Reaction.REJOIN, "partitions were given up")
+        self._membership.move(MembershipState.STABLE)
+        partitions.give(tp for tp in assigned if tp not in partitions.owned)
+        if not self._is_leaving:
+            await self._interrupted.wait()
+        reaction, reason, error = self._take_interruption()
+        if not reaction > Reaction.REJOIN:
+            self._join_reason = reason
+            await self._prepare_join(is_cooperative)
+        return reaction, reason, error
+
+    async def _prepare_join(self, is_cooperative: bool) -> None:
+        if self._is_leaving or not is_cooperative:
+            await self._give_up()
+        elif self._partitions.purged:
+            # As in Java: what is not subscribed to any more goes before the member joins again without it.
+            self._membership.move(MembershipState.REVOKING, self._join_reason)
+            await self._partitions.take(list(self._partitions.purged), lost=False)
 
     async def _give_up(self) -> None:
         self._membership.move(MembershipState.REVOKING, self._join_reason)
@@ -341,7 +344,7 @@ class ClassicLoop(MemberLoop):
             if reaction is Reaction.RETRY or membership.state is MembershipState.JOINING:
                 await self._back_off()
             return
-        _logger.info("%s: %s", membership, error or reason)
+        self._log_trouble(reaction, reason, error)
         # From here on nothing is committed: what this member knows may be older than what others have committed.
         membership.move(MembershipState.JOINING, reason)
         await self._partitions.take(list(self._partitions.owned), lost=True)

@@ -51,7 +51,7 @@ _UNKNOWN: Final = (UnknownTopicIdError, UnknownTopicOrPartitionError)
 _ELSEWHERE: Final = (CoordinatorNotAvailableError.code, NotCoordinatorError.code)
 
 
-OnTrouble = Callable[[Reaction, str], None]
+OnTrouble = Callable[[Reaction, str, KafkaError], None]
 
 
 class Commits:
@@ -217,7 +217,7 @@ class Commits:
             await membership.wait_for(
                 lambda: membership.may_commit or membership.is_over or self._losses != losses
             )
-        if self._losses != losses:
+        if self._losses != losses and not membership.is_over:
             raise self._failed(offsets, self._why_lost())
         if not membership.may_commit:
             raise CommitFailedError(
@@ -257,7 +257,7 @@ class Commits:
         self, offsets: dict[TopicPartition, OffsetAndMetadata], seconds: float
     ) -> tuple[dict[TopicPartition, OffsetAndMetadata], KafkaError | None, bool]:
         """What is to be committed again, and why; the last says that it is to be after the next join."""
-        member = self._membership.metadata()
+        member, losses = self._membership.metadata(), self._losses
         request = commit_request(member, offsets)
         names = {topic.topic_id: topic.name for topic in request.topics}
         self._is_answered.clear()
@@ -290,14 +290,15 @@ class Commits:
         if worst is Reaction.FAIL:
             raise self._failed(again, str(error), error)
         is_lost = worst in (Reaction.LOSE, Reaction.LOSE_ID)
-        if is_lost and member != self._membership.metadata():
+        if is_lost and losses == self._losses and member != self._membership.metadata():
             # As in Java: the answer is to the member that this one was, and says nothing of what it has now.
             raise self._failed(
                 again,
                 f"the group has rebalanced since they were sent; what is read now can be. {error}",
                 error,
             )
-        self._on_trouble(worst, f"a commit was refused: {error}")
+        if losses == self._losses:
+            self._on_trouble(worst, f"a commit was refused: {error}", error)
         if worst is Reaction.REJOIN:
             if not (self._must_not_wait() or self._holds_join_up(error)):
                 return again, error, True

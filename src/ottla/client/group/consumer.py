@@ -98,7 +98,7 @@ class AsyncGroupConsumer(AsyncConsumer):
             self._membership,
             self._owned,
             must_not_wait=lambda: self._callbacks.is_running,
-            on_trouble=lambda reaction, reason: self._member.interrupt(reaction, reason),
+            on_trouble=lambda reaction, reason, error: self._member.interrupt(reaction, reason, error),
         )
         self._topics = SubscribedTopics(
             context.metadata,

@@ -28,9 +28,12 @@ from ottla.errors import (
     BrokerError,
     ConnectionFailedError,
     ConnectionLostError,
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
     EncodeError,
     KafkaError,
     NoBrokersError,
+    NotCoordinatorError,
     RequestTimeoutError,
     UnknownBrokerError,
     UnreleasedInstanceIdError,
@@ -61,6 +64,8 @@ _ON_THE_WAY: Final = (
     RequestTimeoutError,
     UnknownBrokerError,
 )
+
+_SOON_THERE: Final = (CoordinatorLoadInProgressError, CoordinatorNotAvailableError, NotCoordinatorError)
 
 OwnedId = tuple[Uuid, int]
 """A partition as the protocol has it, by topic id."""
@@ -126,6 +131,7 @@ class ConsumerGroupLoop(MemberLoop):
         self._reconciling: asyncio.Task[None] | None = None
         self._unresolved: list[OwnedId] = []
         self._unconfirmed: list[asyncio.Future[Reaction]] = []
+        self._well_at = self._clock.monotonic()
         self._metadata.add_listener(self)
         super().start()
 
@@ -211,7 +217,7 @@ class ConsumerGroupLoop(MemberLoop):
         except KafkaError as error:
             if not _may_pass(error):
                 return Reaction.FAIL, "the coordinator cannot be reached", error
-            _logger.warning("%s: a heartbeat did not get through: %s", membership, error)
+            self._log_failed_heartbeat(error)
             return Reaction.RETRY, "a heartbeat did not get through", error
         assert isinstance(response, ConsumerGroupHeartbeatResponse)
         code = response.error_code
@@ -224,7 +230,7 @@ class ConsumerGroupLoop(MemberLoop):
             return reaction, f"a heartbeat was answered with {refused}", refused
         self._failures = self._unreleased = 0
         self._is_full = False
-        self.last_heartbeat = self._clock.monotonic()
+        self.last_heartbeat = self._well_at = self._clock.monotonic()
         report.said(owned)
         # The assignment first: whoever sees the epoch has to see what it is the epoch of.
         report.was_told(response.assignment)
@@ -235,6 +241,13 @@ class ConsumerGroupLoop(MemberLoop):
             self._advance(response.member_id or membership.member_id, response.member_epoch)
         self._reconcile_soon()
         return Reaction.GO_ON, "", None
+
+    def _log_failed_heartbeat(self, error: KafkaError) -> None:
+        """A coordinator that is about to be there is no trouble, unless that lasts: a fresh cluster has none yet."""
+        silent = self._clock.monotonic() - self._well_at
+        is_soon = isinstance(error, _SOON_THERE) and silent < self._config.session_timeout_ms / 1000
+        level = logging.INFO if is_soon else logging.WARNING
+        _logger.log(level, "%s: a heartbeat did not get through: %s", self._membership, error)
 
     def _advance(self, member_id: str, epoch: int) -> None:
         membership = self._membership
@@ -330,10 +343,12 @@ class ConsumerGroupLoop(MemberLoop):
     async def _failed(self, reaction: Reaction, reason: str, error: KafkaError | None) -> None:
         membership = self._membership
         if reaction in (Reaction.RETRY, Reaction.REJOIN):
+            if membership.state is MembershipState.JOINING:
+                membership.move(MembershipState.JOINING, str(error or reason))
             self._is_full = True
             await self._back_off()
             return
-        _logger.info("%s: %s", membership, error or reason)
+        self._log_trouble(reaction, reason, error)
         if reaction is Reaction.FAIL and membership.generation > 0:
             await self._send_leave()
         self._polling.allow()

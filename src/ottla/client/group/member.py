@@ -139,6 +139,11 @@ class MemberLoop(ABC):
             "Process less at a time (max_poll_records), or raise max_poll_interval_ms"
         )
 
+    def _log_trouble(self, reaction: Reaction, reason: str, error: KafkaError | None) -> None:
+        """But for what the member stops for: that is a warning."""
+        if reaction < Reaction.FAIL or error is None:
+            _logger.info("%s: %s", self._membership, error or reason)
+
     async def _stop_until_raised(self, error: KafkaError, *, for_good: bool = False) -> None:
         """The program raises it with its next call, and then it goes on; or raises it forever."""
         _logger.warning("a member of group %s has stopped: %s", self._membership.group_id, error)
