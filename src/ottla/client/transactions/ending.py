@@ -42,16 +42,19 @@ class TransactionEnds:
         self._manager = manager
         self.pending: asyncio.Future[TransactionError | None] | None = None
         """The end that is under way."""
-        self._is_commit = False
+        self._wanted: tuple[int, bool] | None = None
+        """Of which transaction that is, by its number, and whether it is a commit."""
         self._ended_as: tuple[int, bool] | None = None
-        """The number of the last transaction that is known to have ended as wanted, and whether with a commit."""
+        """The same of the last transaction that is known to have ended as wanted."""
 
     def begin(self, number: int, *, commit: bool) -> asyncio.Future[TransactionError | None]:
         """Has it ended as wanted; what comes of it is in the future, which is not to be cancelled."""
-        ending = self.pending
-        if ending is not None and self._is_commit is commit:
+        ending, wanted = self.pending, (number, commit)
+        # The state of the machine changes a moment before a task that has brought that about is over: what is
+        # pending may be the end of the transaction before, of which its callers have not heard yet.
+        if ending is not None and self._wanted == wanted:
             return ending
-        if self._ended_as == (number, commit):
+        if self._ended_as == wanted:
             # A caller that waited no longer comes again.
             known: asyncio.Future[TransactionError | None] = asyncio.get_running_loop().create_future()
             known.set_result(None)
@@ -60,7 +63,7 @@ class TransactionEnds:
             self._manager.machine.commit()
         else:
             self._manager.machine.abort()
-        self._is_commit = commit
+        self._wanted = wanted
         behind, self.pending = ending, asyncio.get_running_loop().create_future()
         if commit:
             # Records go out before anything is waited for.
@@ -75,7 +78,7 @@ class TransactionEnds:
         if self.pending is ending:
             self.pending = None
             if error is None and not ending.cancelled():
-                self._ended_as = (self._manager.machine.number, self._is_commit)
+                self._ended_as = self._wanted
         if not ending.done():
             ending.set_result(error)
 
@@ -99,7 +102,7 @@ class TransactionEnds:
     def _commit_now(self, ending: asyncio.Future[TransactionError | None], _: object) -> None:
         """Every batch is done. Where all is as usual, EndTxn is sent from here; a task does the rest."""
         machine = self._manager.machine
-        is_usual = machine.status is _S.COMMITTING and not self._manager.turn.locked()
+        is_usual = machine.status is _S.COMMITTING and not self._manager.is_busy
         # What another thread was about to append when the commit began belongs to it.
         if not is_usual or self._manager.producer.buffered_records:
             self._end_in_task(ending, self._commit())

@@ -46,6 +46,7 @@ from ottla.client.transactions.messages import (
     commit_offsets,
     init_producer,
 )
+from ottla.client.transactions.prepared import PreparedTransaction
 from ottla.errors import (
     BrokerError,
     KafkaError,
@@ -86,6 +87,8 @@ class TransactionManager:
         self.producer: Producer
         self.turn = asyncio.Lock()
         """Held by the one request that is under way."""
+        self._sending = 0
+        """How many calls have offsets to send, or are sending them."""
         self._init: asyncio.Task[KafkaError | None] | None = None
         self._adding: asyncio.Task[None] | None = None
         self._ends = TransactionEnds(self)
@@ -155,6 +158,7 @@ class TransactionManager:
         self.machine.raise_if_fatal()
         if not self.machine.must_initialize:
             return
+        self.machine.check_begin()
         self.machine.check_initialize()
         if self._init is None:
             self._init = self.spawn(self._initialize(), "initialize transactions")
@@ -204,10 +208,9 @@ class TransactionManager:
 
     async def begin(self, timeout: float | None = None) -> int:
         """The number of the transaction that is open from now on."""
-        number = self.begin_now()
-        if number is None:
+        while (number := self.begin_now()) is None:
             await self.init(timeout)
-            number = self._begin()
+            # Another caller may have begun one meanwhile, or have taken another transactional id.
         return number
 
     def begin_now(self) -> int | None:
@@ -215,9 +218,8 @@ class TransactionManager:
         self.machine.check_begin()
         if self.machine.status is _S.READY:
             self.machine.use_version(self._version())
-        return None if self.machine.must_initialize else self._begin()
-
-    def _begin(self) -> int:
+        if self.machine.must_initialize:
+            return None
         number = self.machine.begin()
         # What a thread appended while the last one ended has waited for this.
         self.producer.resume()
@@ -228,27 +230,34 @@ class TransactionManager:
         if number != self.machine.number:
             raise TransactionStateError("this transaction is over, and another one has begun since")
 
-    async def prepare(self, number: int, timeout: float | None = None) -> ProducerIdentity:
-        """Sends everything, and leaves the transaction open; who can end it from now on."""
+    async def prepare(self, number: int, timeout: float | None = None) -> PreparedTransaction:
+        """Sends everything, and leaves the transaction open; by what it can be ended from now on."""
         self.check_current(number)
-        self.machine.prepare()
+        machine = self.machine
+        machine.prepare()
+        # Not read behind the wait: by then it may have been ended, and the client have another identity.
+        prepared = PreparedTransaction(machine.transactional_id, *machine.identity)
         task = self.spawn(self._prepared(), "prepare a transaction")
         error = await self._joined(task, timeout, "the records of the transaction are not all delivered yet")
         if error is not None:
             raise error
-        return self.machine.identity
+        return prepared
 
     async def _prepared(self) -> TransactionError | None:
-        await self.producer.drained()
-        async with self.turn:
-            if self.machine.status is not _S.PREPARED:
-                return self.why_not()
-            if not self.machine.is_known_to_coordinator:
-                return TransactionStateError(
-                    "a transaction in which nothing was produced cannot be prepared: there is nothing for another "
-                    "process to commit. Abort it"
-                )
-            return None
+        while True:
+            await self.producer.drained()
+            async with self.turn:
+                if self.machine.status is not _S.PREPARED:
+                    return self.why_not()
+                # What another thread was about to append when this began belongs to it.
+                if self.producer.buffered_records:
+                    continue
+                if not self.machine.is_known_to_coordinator:
+                    return TransactionStateError(
+                        "a transaction in which nothing was produced cannot be prepared: there is nothing for "
+                        "another process to commit. Abort it"
+                    )
+                return None
 
     def has_prepared(self, transactional_id: str, producer_id: int, epoch: int) -> bool:
         """Whether it is this client's own."""
@@ -292,7 +301,14 @@ class TransactionManager:
             return producer_lost(machine.transactional_id, machine.error)
         if machine.error is not None:
             return abort_needed(machine.error)
-        return TransactionStateError("the transaction was aborted meanwhile")
+        word = "committed" if machine.status is _S.COMMITTING else "aborted"
+        return TransactionStateError(f"the transaction was {word} meanwhile")
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request of the transaction is under way, or waits for its turn."""
+        # The lock itself is free for a moment before the next that waits for it has it.
+        return self.turn.locked() or self._sending > 0
 
     def may_come_late(self, outcome: CallOutcome[Any] | None) -> None:
         """A request may be carried out yet that has no response."""
@@ -343,9 +359,14 @@ class TransactionManager:
         if not offsets:
             return
         task = self.spawn(self._send_offsets(dict(offsets), group), "send offsets to a transaction")
+        self._sending += 1
+        task.add_done_callback(self._sent)
         error = await self._joined(task, timeout, f"the offsets of group {group.group_id} are not sent yet")
         if error is not None:
             raise error
+
+    def _sent(self, _: object) -> None:
+        self._sending -= 1
 
     async def _send_offsets(
         self, offsets: dict[TopicPartition, OffsetAndMetadata], group: GroupMetadata

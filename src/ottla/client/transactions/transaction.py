@@ -108,8 +108,7 @@ class AsyncTransaction:
         self._home.check()
         check_timeout(timeout)
         self._check_open()
-        identity = await self._manager.prepare(self._number, timeout)
-        return PreparedTransaction(self._manager.machine.transactional_id, *identity)
+        return await self._manager.prepare(self._number, timeout)
 
     def _check_open(self) -> None:
         if self._outcome:
