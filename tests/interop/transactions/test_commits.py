@@ -104,6 +104,33 @@ def test_tv2_a_commit_that_comes_late_finds_the_next_transaction_and_is_fenced(t
     assert txn.log(topic).batches() == ["d@0 e0 s0", "C@3 e1", "d@4 e1 s0", "A@7 e2"]
 
 
+def test_tv2_whatever_comes_late_changes_nothing_in_the_next_transaction(txn: Links) -> None:
+    """Of both: partitions that both have written to, and one that the first has not got to."""
+    topic, untouched = txn.create_topic(), txn.create_topic()
+    producer = producer_of(txn)
+    group = f"group-of-{producer.id}"
+    producer.send(topic)
+    producer.end(commit=True)
+    producer.send(topic)
+    for version in (12, 11):
+        for late, sequence in ((topic, 0), (topic, 3), (untouched, 0)):
+            answer = producer.try_send(late, epoch=0, sequence=sequence, version=version)
+            assert answer == "INVALID_PRODUCER_EPOCH", (late == topic, sequence, version)
+    for version in (5, 4):
+        answer = patiently(
+            lambda version=version: producer.try_commit_offset(group, topic, 7, epoch=0, version=version)  # type: ignore[misc]
+        )
+        assert answer == "INVALID_PRODUCER_EPOCH", version
+    assert producer.try_add(untouched, epoch=0) == "PRODUCER_FENCED"
+    assert producer.try_add_offsets(group, epoch=0) == "PRODUCER_FENCED"
+    for commit in (True, False):
+        assert producer.try_end(commit, epoch=0) == "PRODUCER_FENCED"
+    assert (producer.state, producer.known_epoch, producer.partitions()) == ("Ongoing", 1, [(topic, 0)])
+    producer.end(commit=True)
+    assert txn.log(topic).batches() == ["d@0 e0 s0", "C@3 e1", "d@4 e1 s0", "C@7 e2"]
+    assert txn.log(untouched).batches() == []
+
+
 def test_tv1_a_commit_that_comes_late_commits_the_next_transaction(txn1: Links) -> None:
     topic = txn1.create_topic()
     producer = producer_of(txn1, 1)
