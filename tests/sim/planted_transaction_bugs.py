@@ -18,7 +18,10 @@ from ottla.broker.log import log, transactions
 from ottla.broker.log.producers import ProducerStates, RememberedBatch
 from ottla.broker.replication.partition import Partition
 from ottla.client.consume.cursor import Cursor
+from ottla.client.transactions import session
+from ottla.client.transactions.manager import TransactionManager
 from ottla.client.transactions.session import AsyncTransactSession
+from ottla.config import ClientConfig
 from ottla.wire.messages import WriteTxnMarkersRequest
 from tests.sim.planted_bugs import Plant
 
@@ -118,6 +121,16 @@ def former_members_commit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(AsyncTransactSession, "_has_lost", lambda self: False)
 
 
+def sessions_read_what_is_aborted(patch: pytest.MonkeyPatch) -> None:
+    """What their consumers are given is not only what is committed."""
+    configured = session.session_config
+
+    def read_everything(config: ClientConfig, manager: TransactionManager) -> ClientConfig:
+        return configured(config, manager).replace(isolation_level="read_uncommitted")
+
+    patch.setattr(session, "session_config", read_everything)
+
+
 PLANTED_IN_TRANSACTIONS: Final[dict[Plant, tuple[tuple[str, ...], tuple[int, ...]]]] = {
     all_that_is_replicated_is_stable: (("precommitted read",), (0,)),
     aborted_transactions_are_not_told: (("aborted read",), (0,)),
@@ -129,6 +142,7 @@ PLANTED_IN_TRANSACTIONS: Final[dict[Plant, tuple[tuple[str, ...], tuple[int, ...
     a_new_leader_is_read_from_further_back: (("non-monotonic poll",), (0,)),
     offsets_of_transactions_are_forgotten: (("offsets and copies differ",), (0,)),
     offsets_of_aborted_transactions_count: (("not copied",), (4,)),
+    sessions_read_what_is_aborted: (("copied from nowhere",), (0,)),
     former_members_commit: (("copied twice", "offset consumed twice"), (0,)),
 }
 """Every bug, with the rules that find it, and seeds that have shown it."""

@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import re
 from random import Random
 
 import pytest
 
+from ottla.sim import transaction_checks
 from ottla.sim.fault_kinds import LASTING
+from ottla.sim.group_checks import nothing_left_behind
 from ottla.sim.nemesis import draw_plan
 from ottla.sim.transaction_faults import TRANSACTION_KINDS
 from ottla.sim.transaction_trial import (
@@ -61,6 +65,13 @@ def test_a_seed_is_the_same_run_again() -> None:
     first, second = try_transactions(2), try_transactions(2)
     assert first.digest == second.digest
     assert str(first) == str(second)
+
+
+def test_every_rule_has_a_bug_that_it_finds() -> None:
+    named = set(re.findall(r'RuleViolation\(\s*"([^"]+)"', inspect.getsource(transaction_checks)))
+    named |= set(re.findall(r'RuleViolation\(\s*"([^"]+)"', inspect.getsource(nothing_left_behind)))
+    assert len(named) == 15
+    assert named == {rule for rules, _ in PLANTED_IN_TRANSACTIONS.values() for rule in rules}
 
 
 @pytest.mark.parametrize("plant", PLANTED_IN_TRANSACTIONS, ids=lambda plant: plant.__name__.replace("_", " "))
