@@ -96,6 +96,11 @@ def test_a_mistake_is_named(ottla: Ottla, arguments: list[str], said: str) -> No
     assert said in ottla("txn", *arguments, code=2).stderr
 
 
+def test_an_unknown_broker_is_named_with_those_that_there_are(ottla: Ottla) -> None:
+    for command in (("producers", "orders"), ("find-hanging",), ("find-hanging", "--topic", "orders")):
+        assert "no broker with id 9 is" in ottla("txn", *command, "--broker", "9", code=1).stderr
+
+
 def test_an_unknown_topic_is_named_with_the_one_that_was_meant(ottla: Ottla) -> None:
     result = ottla("txn", "producers", "ordres", code=1)
     assert "did you mean orders?" in result.stderr

@@ -31,6 +31,21 @@ def test_a_crash_is_logged_with_its_traceback_and_handed_on(caplog: pytest.LogCa
     assert 'raise ValueError("broken")' in caplog.text
 
 
+def test_a_task_that_finds_the_client_closed_has_not_crashed(caplog: pytest.LogCaptureFixture) -> None:
+    async def find_it_closed() -> None:
+        raise ClientClosedError
+
+    async def main() -> None:
+        tasks = Tasks()
+        tasks.on_crash = lambda name, error: pytest.fail(f"{name} crashed")
+        with pytest.raises(ClientClosedError):
+            await tasks.spawn(find_it_closed(), "late")
+        await tasks.close()
+
+    asyncio.run(main())
+    assert caplog.records == []
+
+
 def test_tasks_end_in_the_order_of_their_making_and_each_before_the_next() -> None:
     ended: list[str] = []
 

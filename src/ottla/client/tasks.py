@@ -51,7 +51,10 @@ class Tasks:
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.pop(task, None)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        # A task that has found the client closed ends with it: its connections go before it does.
+        if not isinstance(error, ClientClosedError):
             self.crashed(task.get_name(), error)
 
     def crashed(self, name: str, error: BaseException) -> None:

@@ -11,7 +11,13 @@ from ottla.client.group.membership import GroupMetadata
 from ottla.client.produce.producer_id import ProducerIdentity
 from ottla.client.topic_partition import TopicPartition
 from ottla.client.transactions.machine import TransactionMachine, TransactionStatus
-from ottla.errors import AbortNeededError, TransactionPendingError, TransactionStateError
+from ottla.errors import (
+    AbortNeededError,
+    ClientClosedError,
+    TransactionAbortedError,
+    TransactionPendingError,
+    TransactionStateError,
+)
 from tests.client.transactions.played import ABORTABLE, CONCURRENT, TOPIC, PlayedKafka, with_played
 from tests.client.worlds import World
 
@@ -139,3 +145,50 @@ def test_what_is_appended_while_it_is_prepared_is_delivered_before_that_is_told(
         await transaction.commit()
 
     with_played(body, version)
+
+
+def test_a_client_that_is_closed_in_the_middle_of_a_block_says_that_it_was_aborted() -> None:
+    async def body(world: World, kafka: PlayedKafka, client: AsyncClient) -> None:
+        async def close_inside() -> None:
+            async with client.transaction():
+                await (await client.produce(TOPIC, b""))
+                await client.close()
+
+        with pytest.raises(TransactionStateError, match="the transaction is aborted already"):
+            await close_inside()
+        assert [commit for commit, _ in kafka.ends] == [False]
+
+    with_played(body)
+
+
+@BOTH
+@pytest.mark.parametrize("commits", [True, False])
+def test_who_waits_for_an_end_is_told_that_the_client_was_closed(
+    version: int, commits: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body(world: World, kafka: PlayedKafka, client: AsyncClient) -> None:
+        transaction = await client.begin_transaction()
+        await (await client.produce(TOPIC, b""))
+        kafka.will("EndTxn", *[15] * 10_000)
+        waiting = asyncio.create_task(transaction.commit() if commits else transaction.abort())
+        await asyncio.sleep(0.2)
+        await client.close(0.5)
+        with pytest.raises(ClientClosedError):
+            await waiting
+
+    with_played(body, version)
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+def test_an_abort_of_records_for_a_topic_that_is_not_known_yet_is_no_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def body(world: World, kafka: PlayedKafka, client: AsyncClient) -> None:
+        transaction = await client.begin_transaction()
+        record = await client.produce(TOPIC, b"")
+        await transaction.abort()
+        with pytest.raises(TransactionAbortedError):
+            await record
+
+    with_played(body, linger_ms=1000)
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == []

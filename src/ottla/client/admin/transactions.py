@@ -323,6 +323,10 @@ class TransactionsAdmin(OffsetsAdmin):
             requested = await self._partitions(partitions, deadline)
         if broker is None:
             return requested
+        brokers = (await self._metadata.fresh([], max_age=0.0, timeout=deadline.left())).brokers
+        if broker not in brokers:
+            ids = ", ".join(map(str, sorted(brokers)))
+            raise UnknownBrokerError(f"no broker with id {broker} is alive; those that are: {ids}")
         names = list(dict.fromkeys(each.topic for each in requested))
         known = await self._topics(names, deadline)
         return [each for each in requested if _leader_of(known[each.topic], each) == broker]

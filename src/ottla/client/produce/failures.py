@@ -110,7 +110,9 @@ class Failures:
 
     def fail_topic(self, topic: TopicProducer, error: BaseException) -> None:
         """It does not exist, or may not be written to. A batch that a broker can still account for waits for that."""
-        _logger.warning("records for %s cannot be delivered: %s", topic.name, error)
+        # That records are given up is a wish of the program, or was told already.
+        level = logging.DEBUG if isinstance(error, AbortedError) else logging.WARNING
+        _logger.log(level, "records for %s cannot be delivered: %s", topic.name, error)
         if topic.appender is None:
             if topic.failure is not None:
                 return

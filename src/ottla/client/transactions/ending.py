@@ -26,7 +26,7 @@ from ottla.client.transactions.machine import (
     producer_lost,
 )
 from ottla.client.transactions.messages import end_transaction
-from ottla.errors import ClientClosedError, InvalidTxnStateError, TransactionError
+from ottla.errors import ClientClosedError, InvalidTxnStateError, TransactionError, TransactionStateError
 
 if TYPE_CHECKING:
     from ottla.client.transactions.manager import TransactionManager
@@ -59,6 +59,8 @@ class TransactionEnds:
             known: asyncio.Future[TransactionError | None] = asyncio.get_running_loop().create_future()
             known.set_result(None)
             return known
+        if self._ended_as == (number, not commit):
+            raise TransactionStateError(f"the transaction is {'aborted' if commit else 'committed'} already")
         if commit:
             self._manager.machine.commit()
         else:

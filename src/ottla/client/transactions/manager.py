@@ -49,6 +49,7 @@ from ottla.client.transactions.messages import (
 from ottla.client.transactions.prepared import PreparedTransaction
 from ottla.errors import (
     BrokerError,
+    ClientClosedError,
     KafkaError,
     TransactionError,
     TransactionPendingError,
@@ -290,6 +291,8 @@ class TransactionManager:
         """What `end` raises after so many seconds."""
         if not ending.done():
             raise self._pending(_open_end(commit), seconds)
+        if ending.cancelled():
+            raise ClientClosedError
         error = ending.result()
         if error is not None:
             raise error
@@ -476,6 +479,12 @@ class TransactionManager:
             return await within(self.clock, seconds, asyncio.shield(work))
         except TimeoutError:
             raise self._pending(pending, seconds) from self.calls.last_error
+        except asyncio.CancelledError:
+            caller = asyncio.current_task()
+            if work.cancelled() and caller is not None and not caller.cancelling():
+                # Not the caller was cancelled, but with the client what it waits for.
+                raise ClientClosedError from None
+            raise
 
     def _pending(self, pending: str, seconds: float) -> TransactionPendingError:
         last = self.calls.last_error
