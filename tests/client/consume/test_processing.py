@@ -11,7 +11,7 @@ import pytest
 import ottla
 from ottla import DeadLetters, TopicPartition
 from ottla.broker import Cluster
-from ottla.errors import ConfigurationError
+from ottla.errors import ConfigurationError, DeliveryError, UnknownTopicOrPartitionError
 from tests.client.group.grouping import EAGER, QUICK, until, until_shared
 from tests.client.worlds import Body, World, in_simulation
 
@@ -154,7 +154,11 @@ def test_the_blocking_consumer_does_the_same() -> None:
         assert worker.log == [b"4", b"5"]
 
 
-@pytest.mark.parametrize("options", [{"retries": -1}, {"retries": True}, {"on_failure": "ignore"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{"retries": -1}, {"retries": True}, {"retries": "2"}, {"on_failure": "ignore"}, {"on_failure": "dead"}],
+    ids=str,
+)
 def test_what_cannot_be_meant_is_refused(options: dict[str, Any]) -> None:
     with (
         Cluster(topics=["orders"]) as cluster,
@@ -162,3 +166,72 @@ def test_what_cannot_be_meant_is_refused(options: dict[str, Any]) -> None:
         pytest.raises(ConfigurationError, match=next(iter(options))),
     ):
         kafka.consume("orders", stop="latest").process(print, **options)
+
+
+def test_what_cannot_be_called_costs_no_record(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"]) as cluster, world.client(cluster) as kafka:
+            cluster.seed("orders", NUMBERS)
+            async with kafka.consume("orders", stop="latest") as consumer:
+                with pytest.raises(ConfigurationError, match="it is called with each record"):
+                    await consumer.process("bill", on_failure="skip")  # type: ignore[arg-type]
+                worker = Worker()
+                await consumer.process(worker)
+            assert worker.log == NUMBERS
+
+    run(body)
+
+
+def test_an_asynchronous_function_is_refused_by_a_consumer_that_blocks_which_stays_in_front_of_the_record() -> (
+    None
+):
+    async def bill(record: Any) -> None:
+        """Never runs."""
+
+    with Cluster(topics=["orders"]) as cluster, ottla.Client(cluster.bootstrap) as kafka:
+        cluster.seed("orders", NUMBERS)
+        with kafka.consume("orders", stop="latest") as consumer:
+            for function in (bill, lambda record: bill(record)):
+                with pytest.raises(TypeError, match="use AsyncClient"):
+                    consumer.process(function, on_failure="skip")
+            worker = Worker()
+            consumer.process(worker)
+        assert worker.log == NUMBERS
+
+
+def test_a_record_that_cannot_be_kept_comes_again(run: Run) -> None:
+    async def body(world: World) -> None:
+        config = {**QUICK, "auto.create.topics.enable": "false"}
+        async with world.cluster(topics=["orders"], config=config) as cluster:
+            cluster.seed("orders", NUMBERS)
+            kafka = world.client(cluster, **EAGER)
+            async with kafka.consume("orders", stop="latest") as consumer:
+                with pytest.raises(UnknownTopicOrPartitionError):
+                    await consumer.process(Worker(_2=1), on_failure=DeadLetters("dead"))
+                await kafka.admin.create_topic("dead")
+                worker = Worker(_2=1)
+                await consumer.process(worker, on_failure=DeadLetters("dead"))
+            assert worker.log == NUMBERS[2:]
+            assert [letter.value for letter in cluster.dump("dead")] == [b"2"]
+            with pytest.raises(DeliveryError):
+                await kafka.flush()
+
+    run(body)
+
+
+@pytest.mark.parametrize("topic", ["", None, 5])
+def test_dead_letters_go_to_a_topic(topic: Any) -> None:
+    with pytest.raises(ConfigurationError, match="name the topic"):
+        DeadLetters(topic)
+
+
+def test_dead_letters_do_not_go_where_they_come_from(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"]) as cluster, world.client(cluster) as kafka:
+            cluster.seed("orders", NUMBERS)
+            async with kafka.consume("orders", stop="latest") as consumer:
+                with pytest.raises(ConfigurationError, match="name another topic"):
+                    await consumer.process(Worker(_2=1), on_failure=DeadLetters("orders"))
+            assert len(cluster.dump("orders")) == len(NUMBERS)
+
+    run(body)

@@ -19,7 +19,7 @@ from ottla.client.consume.consumer import AsyncConsumer
 from ottla.client.consume.dead_letters import DeadLetters
 from ottla.client.consume.iterators import BatchReader
 from ottla.client.consume.offset_spec import Start
-from ottla.client.consume.processing import FailingRecord, OnFailure, check_failure
+from ottla.client.consume.processing import FailingRecord, OnFailure, check_processing, is_unfinished
 from ottla.client.deadline import check_timeout
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import (
@@ -207,13 +207,20 @@ class Consumer:
         on_failure: OnFailure = "raise",
     ) -> None:
         """Calls a function with every record; ends as an iteration does. See `AsyncConsumer.process`."""
-        check_failure(retries, on_failure)
+        check_processing(function, retries, on_failure)
         for record in self:
             try:
-                function(record)
+                result = function(record)
             except Exception as error:  # noqa: BLE001  whatever the program's function raises is its failure
                 failing = FailingRecord(record, retries, self._consumer.backoff)
                 self._retry(function, failing, error, on_failure)
+            else:
+                if is_unfinished(result):
+                    self._consumer.stay_at(FailingRecord(record, 0, self._consumer.backoff))
+                    raise TypeError(
+                        "process() of a blocking consumer has called an asynchronous function, which has done "
+                        "nothing yet: write a plain one, or use AsyncClient"
+                    )
 
     def _retry(
         self, function: Callable[[Any], object], failing: FailingRecord, error: Exception, then: OnFailure
@@ -233,7 +240,11 @@ class Consumer:
             consumer.stay_at(failing)
             raise error
         if isinstance(then, DeadLetters):
-            consumer.with_producer(then).send_record_blocking(failing.record, error, call)
+            try:
+                consumer.with_producer(then).send_record_blocking(failing.record, error, call)
+            except Exception:
+                consumer.stay_at(failing)
+                raise
         else:
             failing.skipped(error)
         call(consumer.settle_failure(failing.record))

@@ -29,7 +29,7 @@ from ottla.client.consume.errors import not_found
 from ottla.client.consume.fetch_queue import Failure, FetchQueue, Wake
 from ottla.client.consume.iterators import AsyncBatchReader, RestartingIterator
 from ottla.client.consume.offset_spec import OffsetSpec, Start, Stops, start_spec
-from ottla.client.consume.processing import FailingRecord, OnFailure, call_with, check_failure
+from ottla.client.consume.processing import FailingRecord, OnFailure, call_with, check_processing
 from ottla.client.consume.purging import leave_partitions, purge_consumers, restart_without
 from ottla.client.consume.reader import Reader
 from ottla.client.consume.session import Session
@@ -253,9 +253,10 @@ class AsyncConsumer:
         """Calls a function, plain or asynchronous, with every record; ends as an iteration does.
 
         One that it fails on is tried `retries` times again. Then the error is raised, and the consumer stays in front
-        of the record; or the record is skipped, or kept by `DeadLetters`, and committed in its group.
+        of the record; or the record is skipped, or kept by `DeadLetters`, and committed in its group. One that cannot
+        be kept raises why.
         """
-        check_failure(retries, on_failure)
+        check_processing(function, retries, on_failure)
         async for record in self:
             try:
                 await call_with(function, record)
@@ -279,7 +280,11 @@ class AsyncConsumer:
             self.stay_at(failing)
             raise error
         if isinstance(then, DeadLetters):
-            await self.with_producer(then).send_record(failing.record, error)
+            try:
+                await self.with_producer(then).send_record(failing.record, error)
+            except Exception:
+                self.stay_at(failing)
+                raise
         else:
             failing.skipped(error)
         await self.settle_failure(failing.record)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol
 
-from ottla.errors import DeserializationError
+from ottla.errors import ConfigurationError, DeserializationError
 from ottla.wire.records import Delivery
 
 _PREFIX: Final = "ottla.dead_letter."
@@ -37,6 +37,11 @@ class DeadLetters:
     """
 
     def __init__(self, topic: str, producer: DeadLetterProducer | None = None) -> None:
+        name: object = topic
+        if not isinstance(name, str) or not name:
+            raise ConfigurationError(
+                f"DeadLetters({topic!r}): name the topic that they go to", option="topic"
+            )
         self.topic = topic
         self.producer = producer
 
@@ -68,13 +73,23 @@ class DeadLetters:
         delivery.result()
 
     def _produce(self, error: DeserializationError) -> Any:
+        self._check(error.topic)
         reasons = _reasons(error, {"field": error.field, "error": str(error)})
         return self._hand_over(error.value, error.key, [*error.headers, *reasons])
 
     def _produce_record(self, record: Any, error: Exception) -> Any:
         raw = getattr(record, "raw", record)
+        self._check(raw.topic)
         reasons = _reasons(raw, {"error": f"{type(error).__name__}: {error}"})
         return self._hand_over(raw.value, raw.key, [*raw.headers, *reasons])
+
+    def _check(self, topic: str) -> None:
+        if topic == self.topic:
+            raise ConfigurationError(
+                f"DeadLetters({topic!r}): a record of that topic would be read from it again, and fail again; name "
+                "another topic",
+                option="topic",
+            )
 
     def _hand_over(
         self, value: bytes | None, key: bytes | None, headers: list[tuple[str, bytes | None]]

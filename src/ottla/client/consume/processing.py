@@ -26,9 +26,11 @@ OnFailure: TypeAlias = Literal["raise", "skip"] | DeadLetters
 """What becomes of a record that cannot be processed."""
 
 
-def check_failure(retries: int, on_failure: object) -> None:
-    """A ConfigurationError for what cannot be meant."""
-    if isinstance(retries, bool) or retries < 0:
+def check_processing(function: object, retries: object, on_failure: object) -> None:
+    """A ConfigurationError for what cannot be meant: as a failure, it would cost every record."""
+    if not callable(function):
+        raise ConfigurationError(f"process({function!r}): it is called with each record", option="function")
+    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
         raise ConfigurationError(f"retries={retries!r}: a whole number from 0", option="retries")
     if not isinstance(on_failure, DeadLetters) and on_failure not in ("raise", "skip"):
         raise ConfigurationError(
@@ -65,6 +67,13 @@ class FailingRecord:
             self._failures + 1,
             error,
         )
+
+
+def is_unfinished(result: object) -> bool:
+    """Whether what a program's function has returned is still to be awaited; it is given up then."""
+    if inspect.iscoroutine(result):
+        result.close()
+    return inspect.isawaitable(result)
 
 
 async def call_with(function: Callable[[Any], object], record: Any) -> None:
