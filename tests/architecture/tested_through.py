@@ -35,7 +35,6 @@ TESTED_THROUGH: dict[str, str] = {
     "client/group/health.py": "tests/client/group/test_consumer.py",
     "client/group/member.py": "tests/client/group/test_classic.py",
     "client/transactions/calls.py": "tests/client/transactions/test_manager.py",
-    "client/transactions/ending.py": "tests/client/transactions/test_manager.py",
     "client/transactions/identities.py": "tests/client/transactions/test_manager.py",
     "client/transactions/messages.py": "tests/client/transactions/test_manager.py",
     "client/transactions/transaction.py": "tests/client/transactions/test_manager.py",

@@ -1,4 +1,7 @@
-"""What a code means depends on the request that it answers."""
+"""What a code means depends on the request that it answers.
+
+That it means the same to Kafka's own producer is in tests/interop/transactions/test_error_classes.py.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ TABLE = {
     25: (F, A, F, A, F, F, A),
     29: (F, A, F, F, F, F, A),
     30: (F, A, A, A, F, F, A),
-    31: (F, A, F, F, F, F, F),
+    31: (A, A, F, F, F, F, F),
     45: (F, A, F, F, F, F, B),
     47: (F, F, F, F, F, F, A),
     48: (F, F, F, F, F, F, A),

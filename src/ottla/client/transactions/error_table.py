@@ -100,6 +100,7 @@ _TABLE: Final[Mapping[TransactionalCall, _Codes]] = {
         **_ABORTABLE,
         # An ACL may come later, and nothing has begun.
         TransactionalIdAuthorizationFailedError.code: Consequence.ABORT,
+        ClusterAuthorizationFailedError.code: Consequence.ABORT,
     },
     TransactionalCall.ADD_PARTITIONS: {
         **_COORDINATOR,
