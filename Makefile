@@ -84,7 +84,7 @@ chains: $(STAMP) ## chains of consumer groups, and of sessions, on sockets, with
 copies: $(STAMP) ## topics copied in transactions while brokers and copiers are bounced, on all clusters (COPY_RECORDS=N)
 	OTTLA_COPY_RECORDS=$(COPY_RECORDS) $(PY) -m pytest tests/interop/transactions/test_copies.py
 
-crash-matrix: $(STAMP) ## the exactly-once sink of Spark, killed at every step, on both brokers: about an hour (needs Java 17)
+crash-matrix: $(STAMP) ## the exactly-once sink of Spark, killed at every step, on both brokers: about two hours (needs Java 17)
 	@$(PYTHON) tools/preflight.py java
 	$(PY) -m pytest -m crash_matrix tests/interop/crashes
 

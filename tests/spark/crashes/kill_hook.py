@@ -6,8 +6,9 @@ folder. The order is in the file that OTTLA_KILL_ORDERS names; the process that 
     {"module": "driver", "function": "_decide", "when": "after", "call": 1, "victim": "process"}
 
 `module` is one of `ottla.spark.sink.exactly_once`; `call` counts in each process. The victim is this process, the
-executor around it, or the driver: its JVM, and the program that has started that. A `zombie` is not killed: it stops,
-outlives its driver, and goes on when the test lets it. The file with `.done` behind its name has its process id.
+executor around it, or the driver: its JVM, and the program that has started that. What is `held` is not killed: it
+stops, and goes on when the test lets it. So does a `zombie`, which also outlives its driver. The file with `.done`
+behind its name has the process id.
 
 Only what every Python has is imported here: it runs before anything else does.
 """
@@ -105,6 +106,7 @@ def _die_if_ordered(here: list[str], call: int) -> None:
         # With these the daemon of Spark's workers ends them when its JVM is gone.
         for ending in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
             signal.signal(ending, signal.SIG_IGN)
+    if order["victim"] in ("held", "zombie"):
         os.kill(os.getpid(), signal.SIGSTOP)
         return
     for pid in _victims(order["victim"]):

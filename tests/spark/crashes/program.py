@@ -3,7 +3,7 @@
     python -m tests.spark.crashes.program JOB MASTER BOOTSTRAP FOLDER [--tasks N] [--option NAME=VALUE]...
 
 Lines of the files in FOLDER/in are the rows; each file is a task, unless the program is told how many. It ends when
-everything that is there is written.
+everything that is there is written. The job `batch_write` has no checkpoint: every run of it writes all rows.
 """
 
 from __future__ import annotations
@@ -65,8 +65,12 @@ def retried(rows: DataFrame, folder: str, options: Options) -> None:
     _stream(rows.mapInArrow(fail_once, "value string"), folder, options, "append")
 
 
+def batch_write(rows: DataFrame, folder: str, options: Options) -> None:
+    rows.write.format("ottla").options(**options).mode("append").save()
+
+
 JOBS: Mapping[str, Callable[[DataFrame, str, Options], None]] = {
-    job.__name__: job for job in (append, complete, update, for_each_batch, retried)
+    job.__name__: job for job in (append, complete, update, for_each_batch, retried, batch_write)
 }
 
 
@@ -83,6 +87,13 @@ def _finish(writer: Any) -> None:
     writer.trigger(availableNow=True).start().awaitTermination()
 
 
+def session(master: str) -> SparkSession:
+    builder = SparkSession.builder.master(master)
+    for name, value in _CONF.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("job", choices=sorted(JOBS))
@@ -92,11 +103,11 @@ def main() -> None:
     parser.add_argument("--tasks", type=int)
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
     arguments = parser.parse_args()
-    builder = SparkSession.builder.master(arguments.master)
-    for name, value in _CONF.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    rows = spark.readStream.option("maxFilesPerTrigger", "2").text(f"{arguments.folder}/in")
+    spark = session(arguments.master)
+    if arguments.job == batch_write.__name__:
+        rows = spark.read.text(f"{arguments.folder}/in")
+    else:
+        rows = spark.readStream.option("maxFilesPerTrigger", "2").text(f"{arguments.folder}/in")
     if arguments.tasks is not None:
         rows = rows.repartition(arguments.tasks, "value")
     options = {"kafka.bootstrap.servers": arguments.bootstrap, "topic": TOPIC}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Literal
 
 from tests.spark.crashes import kill_hook
 
-Victim = Literal["process", "driver", "executor", "zombie"]
+Victim = Literal["process", "driver", "executor", "held", "zombie"]
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,10 @@ class KillOrders:
     def carried_out_by(self) -> int:
         """The process that was to be killed, or stopped."""
         return int(self._done.read_text())
+
+    def let_go(self) -> None:
+        """The process that was stopped goes on."""
+        os.kill(self.carried_out_by, signal.SIGCONT)
 
     def withdraw(self) -> None:
         """What a test has not used is not for the next."""

@@ -6,57 +6,53 @@ tests/interop/crashes (`make crash-matrix`).
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
 
-from ottla.broker import Cluster
-from tests.interop.confluent import committed_values
-from tests.spark.crashes.steps import STEPS, KillOrders
-
-_WITHIN_S = 600
+from tests.spark.crashes.conftest import Copying
+from tests.spark.crashes.sink_on_broker import lose_a_decided_transaction, sink_id_in
+from tests.spark.crashes.steps import STEPS
 
 
-@pytest.fixture
-def copying(spark: SparkSession, kafka: Cluster, tmp_path: Path) -> DataFrame:
-    """A stream of two tasks in its first batch."""
-    kafka.create_topic("copies", 2)
-    (tmp_path / "in").mkdir()
-    put(tmp_path, "1.txt", "a", "b")
-    put(tmp_path, "2.txt", "c")
-    return spark.readStream.text(str(tmp_path / "in"))
+@pytest.mark.parametrize("step", list(STEPS))
+def test_a_query_whose_process_was_killed_writes_every_row_once(copying: Copying, step: str) -> None:
+    kill(copying, step)
+    copying.put("3.txt", "d")
+    copying.run()
+    assert copying.written == [b"a", b"b", b"c", b"d"]
 
 
-def put(folder: Path, name: str, *lines: str) -> None:
-    (folder / "in" / name).write_text("".join(f"{line}\n" for line in lines))
-
-
-def run(lines: DataFrame, kafka: Cluster, folder: Path) -> None:
-    options = {
-        "kafka.bootstrap.servers": kafka.bootstrap,
-        "topic": "copies",
-        "checkpointLocation": str(folder / "checkpoint"),
-    }
-    query = lines.writeStream.format("ottla").options(**options).trigger(availableNow=True).start()
-    try:
-        assert query.awaitTermination(_WITHIN_S), "the query did not end"
-    finally:
-        query.stop()
-
-
-@pytest.mark.parametrize(
-    "step",
-    ["1-fenced", "1-after", "2-fenced", "3-marker-sent", "4-before", "4-decided", "5-one-ended", "6-after"],
-)
-def test_a_query_whose_process_was_killed_writes_every_row_once(
-    copying: DataFrame, kafka: Cluster, tmp_path: Path, kill_orders: KillOrders, step: str
-) -> None:
-    kill_orders.give(STEPS[step])
+def test_the_complete_result_of_a_killed_batch_is_written_once(copying: Copying) -> None:
+    counts = copying.lines.groupBy("value").count().selectExpr("concat(value, count) as value")
+    copying.orders.give(STEPS["4-decided"])
     with pytest.raises(StreamingQueryException):
-        run(copying, kafka, tmp_path)
-    assert kill_orders.are_carried_out
-    put(tmp_path, "3.txt", "d")
-    run(copying, kafka, tmp_path)
-    assert sorted(committed_values(kafka.bootstrap, "copies")) == [b"a", b"b", b"c", b"d"]
+        copying.run(counts, mode="complete")
+    copying.put("3.txt", "a")
+    copying.run(counts, mode="complete")
+    assert copying.written == [b"a1", b"a2", b"b1", b"b1", b"c1", b"c1"]
+
+
+def test_a_batch_that_was_not_decided_may_run_again_with_more_tasks(copying: Copying) -> None:
+    kill(copying, "4-checked")
+    copying.run(copying.lines.repartition(5, "value"))
+    assert copying.written == [b"a", b"b", b"c"]
+
+
+def test_a_batch_that_was_decided_and_is_not_complete_has_to_have_the_tasks_that_it_had(
+    copying: Copying,
+) -> None:
+    kill(copying, "4-decided")
+    lose_a_decided_transaction(copying.kafka.bootstrap, sink_id_in(copying.checkpoint))
+    with pytest.raises(
+        StreamingQueryException, match=r"was decided with 2 tasks, .* and is run again with 5: "
+    ):
+        copying.run(copying.lines.repartition(5, "value"))
+    copying.run()
+    assert copying.written == [b"a", b"b", b"c"]
+
+
+def kill(copying: Copying, step: str) -> None:
+    copying.orders.give(STEPS[step])
+    with pytest.raises(StreamingQueryException):
+        copying.run()
+    assert copying.orders.are_carried_out
