@@ -9,7 +9,17 @@ import argparse
 import importlib
 import sys
 
-BENCHES = ["wire", "records", "broker", "replication", "groups", "transactions", "client", "spark"]
+BENCHES = [
+    "wire",
+    "records",
+    "broker",
+    "replication",
+    "groups",
+    "transactions",
+    "client",
+    "spark",
+    "exactly_once",
+]
 REPEATS = 9
 MORE_REPEATS = {"broker": 15}
 """Its ratios are near 1, while its repeats spread by a tenth."""

@@ -9,7 +9,7 @@ from bench.clients.job import Codec
 from bench.harness import Result, interleaved, progress
 from bench.spark import jvm
 from bench.spark.sessions import LIMIT_BATCH, Bench, Samples, add_speeds, limits, named, sides
-from bench.spark_jobs.job import Job
+from bench.spark_jobs.job import AT_LEAST_ONCE, Job
 
 PARTITIONS: Final = 4
 
@@ -42,7 +42,7 @@ def _samples(bench: Bench, load: Load, repeats: int, label: str) -> Samples:
     orders = bench.topics.filled(load.json, PARTITIONS, load.size, load.codec, "json")
     read = Job("read", "ottla", bench.bootstrap, text, load.read, load.size, load.codec, PARTITIONS)
     json = replace(read, case="json", topic=orders, rows=load.json)
-    write = replace(read, case="write", topic="", rows=load.write)
+    write = replace(read, case="write", topic="", rows=load.write, options=AT_LEAST_ONCE)
     readers = {
         **named("read", sides(read, jvm.READS) | limits(read, LIMIT_BATCH)),
         **named("json", sides(json, jvm.READS)),

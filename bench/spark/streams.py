@@ -16,7 +16,7 @@ from typing import TypeAlias
 from bench.harness import Figure, Result, interleaved
 from bench.spark import jvm
 from bench.spark.sessions import Bench, check_stored, median, shortest, sides
-from bench.spark_jobs.job import ROWS_A_MICRO_BATCH, Job, Measured
+from bench.spark_jobs.job import AT_LEAST_ONCE, ROWS_A_MICRO_BATCH, Job, Measured
 from bench.spark_jobs.session import session
 from bench.spark_jobs.topics import Topics
 from tests.interop.spark import connector
@@ -86,7 +86,7 @@ def in_new_session(python: Path) -> Measure:
 
 
 def _jobs(bootstrap: str, batches: int) -> dict[str, Job]:
-    job = Job("stream", "ottla", bootstrap, "", batches=batches)
+    job = Job("stream", "ottla", bootstrap, "", batches=batches, options=AT_LEAST_ONCE)
     return {"floor": replace(job, connector="in_memory"), **sides(job, jvm.STREAMS)}
 
 

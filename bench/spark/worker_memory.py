@@ -25,7 +25,7 @@ class Peak:
 
     def sample(self) -> None:
         """Looks at the workers of every Spark that this process has started, directly or not."""
-        sizes = [_pss(process) for process in _descendants(os.getpid()) if _is_worker(process)]
+        sizes = [pss(process) for process in descendants(os.getpid()) if _is_worker(process)]
         self.largest = max([self.largest, *sizes])
         self.together = max(self.together, sum(sizes))
 
@@ -48,17 +48,17 @@ def watched() -> Iterator[Peak]:
         watcher.join()
 
 
-def _descendants(ancestor: int) -> list[Path]:
+def descendants(ancestor: int) -> list[Path]:
+    """The folders of all processes below it, those nearest to it first."""
     children: dict[int, list[int]] = {}
     for folder in _PROC.glob("[0-9]*"):
         with suppress(OSError):  # it has ended meanwhile
             parent = int((folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
             children.setdefault(parent, []).append(int(folder.name))
-    found, left = [], [ancestor]
-    while left:
-        below = children.get(left.pop(), [])
-        found += below
-        left += below
+    found, generation = list[int](), [ancestor]
+    while generation:
+        generation = [child for each in generation for child in children.get(each, [])]
+        found += generation
     return [_PROC / str(process) for process in found]
 
 
@@ -69,8 +69,8 @@ def _is_worker(process: Path) -> bool:
         return False
 
 
-def _pss(process: Path) -> float:
-    """0 of one that has ended."""
+def pss(process: Path) -> float:
+    """Megabytes; 0 of one that has ended."""
     with suppress(OSError):
         for line in (process / "smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):

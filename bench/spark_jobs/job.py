@@ -15,6 +15,9 @@ JSON_COLUMNS = "id bigint, customer string, amount double, country string, note 
 
 ROWS_A_MICRO_BATCH = 100
 
+AT_LEAST_ONCE = {"ottla.delivery": "at-least-once"}
+"""What the JVM connector promises, for jobs that are measured against it."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -23,9 +26,13 @@ class Job:
     `rows` is how many the topic has or shall have; of a stream, the micro-batches are counted instead. `partitions`
     is how many tasks write, and how many tasks rows in memory are read by. `options` are the connector's own, beside
     those that say what is read and written.
+
+    The case `sink` is a stream of rows that Spark makes itself, `rows` of them in each of `batches` micro-batches, to
+    `sink`. It goes on from where a `checkpoint` ends, if one is given. If it is `spaced`, a micro-batch begins some
+    seconds after the one before, so that the query ends between two of them, and otherwise at once.
     """
 
-    case: Literal["read", "json", "count", "count_json", "write", "stream", "sum"]
+    case: Literal["read", "json", "count", "count_json", "write", "stream", "sum", "sink"]
     connector: Connector
     bootstrap: str
     topic: str
@@ -35,6 +42,8 @@ class Job:
     partitions: int = 1
     batches: int = 0
     sink: str = ""
+    checkpoint: str = ""
+    spaced: bool = False
     options: dict[str, str] = field(default_factory=dict)
 
 
@@ -45,7 +54,7 @@ class Measured:
     `rows` are those that a count or a sum saw, `total` is the sum over all groups. Of a stream: `wall` is from the
     first word of the query, `readStream`, to the end of its first micro-batch, `batches` is what Spark says
     that each micro-batch took, and `passed` is from the moment rows were stored to the end of their micro-batch, for
-    all but the first.
+    all but the first. A micro-batch that had begun before the query was started is not counted, and not the first.
     """
 
     wall: float = 0.0

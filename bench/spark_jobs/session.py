@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -15,6 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO
 
+from bench.clients.job import DEADLINE
 from bench.spark_jobs.job import Job, Measured
 
 _STOP_S = 30.0
@@ -40,6 +42,15 @@ class Session:
             raise RuntimeError(f"the Spark session ended in {job}. The end of its log:\n{self._last_words()}")
         return Measured(**json.loads(result))
 
+    def die_of(self, job: Job) -> None:
+        """Has it do a job in which it is killed."""
+        stdin = self._process.stdin
+        assert stdin is not None
+        stdin.write(json.dumps(asdict(job)) + "\n")
+        stdin.flush()
+        if self._process.wait(DEADLINE) != -signal.SIGKILL:
+            raise RuntimeError(f"the Spark session was not killed in {job}:\n{self._last_words()}")
+
     def _last_words(self) -> str:
         self._process.wait()
         self._log.seek(0)
@@ -60,9 +71,11 @@ def session(
     jars: Iterable[Path] = (),
     python: Path | None = None,
     settings: Mapping[str, str] | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> Iterator[Session]:
     """Spark on `master`, with jars beside its own, and settings. It is still starting when this returns.
 
+    `env` is added to the environment.
     Its workers are run by this Python, or by `python` (see `python_without_ottla`).
     """
     command = [sys.executable, "-m", "bench.spark_jobs", "--master", master]
@@ -72,7 +85,7 @@ def session(
         command += ["--python", str(python)]
     command += [f"--conf={name}={value}" for name, value in (settings or {}).items()]
     # Else Spark's workers are whatever python3 is on the PATH.
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, **(env or {})}
     # As where it is installed: without bytecode each new worker would compile what it imports.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryFile("w+", errors="replace") as log:

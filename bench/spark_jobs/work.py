@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, count, expr, from_json, lit
 from pyspark.sql.functions import sum as total
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 import ottla
@@ -19,10 +22,14 @@ from bench.clients.job import DEADLINE, values
 from bench.clients.job import Job as Values
 from bench.spark_jobs.job import JSON_COLUMNS, ROWS_A_MICRO_BATCH, Job, Measured
 
+_SPACED = "3 seconds"
+
 
 def run(spark: SparkSession, job: Job) -> Measured:
     if job.case == "stream":
         return _stream(spark, job)
+    if job.case == "sink":
+        return _stream_of_numbers(spark, job)
     started = time.perf_counter()
     rows, amount = _run(spark, job)
     return Measured(wall=time.perf_counter() - started, rows=rows, total=amount)
@@ -109,6 +116,38 @@ def _start(spark: SparkSession, job: Job, checkpoint: str) -> StreamingQuery:
     return writer.option("checkpointLocation", checkpoint).start()
 
 
+def _stream_of_numbers(spark: SparkSession, job: Job) -> Measured:
+    """Numbers that Spark makes, the same for every connector, and each time a micro-batch begins, the next ones."""
+    with tempfile.TemporaryDirectory() as own:
+        checkpoint = job.checkpoint or own
+        begun = _batches_begun(Path(checkpoint))
+        value = expr(f"lpad(cast(value AS string), {job.size}, '0')").alias("value")
+        started = time.perf_counter()
+        numbers = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", job.rows)
+        rows = numbers.option("numPartitions", job.partitions).load().select(value)
+        writer = rows.writeStream.format(job.connector).options(**_sink(job, job.sink))
+        writer = writer.option("checkpointLocation", checkpoint)
+        query = (writer.trigger(processingTime=_SPACED) if job.spaced else writer).start()
+        try:
+            _wait_for(query, lambda: len(_new(query, begun)) >= 1, "the first micro-batch was")
+            first = time.perf_counter() - started
+            _wait_for(
+                query, lambda: len(_new(query, begun)) >= job.batches, f"{job.batches} micro-batches were"
+            )
+        finally:
+            query.stop()
+        return Measured(wall=first, batches=[_duration(each) for each in _new(query, begun)])
+
+
+def _batches_begun(checkpoint: Path) -> int:
+    """How many micro-batches an earlier run has begun, committed or not."""
+    return 1 + max((int(path.name) for path in (checkpoint / "offsets").glob("[0-9]*")), default=-1)
+
+
+def _new(query: StreamingQuery, begun: int) -> list[StreamingQueryProgress]:
+    return [each for each in query.recentProgress if each.numInputRows and each.batchId >= begun]
+
+
 def _produce(client: ottla.Client, job: Job) -> None:
     if job.connector == "in_memory":
         return
@@ -120,16 +159,27 @@ def _produce(client: ottla.Client, job: Job) -> None:
 
 def _wait_until(query: StreamingQuery, rows: int) -> None:
     """Until so many rows have passed: a progress is reported when its micro-batch is committed."""
+    _wait_for(
+        query,
+        lambda: sum(progress.numInputRows for progress in query.recentProgress) >= rows,
+        f"{rows} rows were",
+    )
+
+
+def _wait_for(query: StreamingQuery, is_through: Callable[[], bool], what: str) -> None:
     end = time.perf_counter() + DEADLINE
-    while sum(progress.numInputRows for progress in query.recentProgress) < rows:
+    while not is_through():
         error = query.exception()
         if error is not None:
             raise error
         if time.perf_counter() > end:
-            raise TimeoutError(f"{rows} rows were not through after {DEADLINE:.0f} s")
+            raise TimeoutError(f"{what} not through after {DEADLINE:.0f} s")
         time.sleep(0.005)
 
 
 def _durations(query: StreamingQuery) -> list[float]:
-    filled = (progress for progress in query.recentProgress if progress.numInputRows)
-    return [progress.durationMs["triggerExecution"] / 1000 for progress in filled]
+    return [_duration(progress) for progress in query.recentProgress if progress.numInputRows]
+
+
+def _duration(progress: StreamingQueryProgress) -> float:
+    return progress.durationMs["triggerExecution"] / 1000
