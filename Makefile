@@ -19,6 +19,8 @@ NEMESIS_SEEDS ?= 1000
 CHAIN_RECORDS ?= 500000
 COPY_RECORDS ?= 100000
 SOAK_SECONDS ?= 600
+SOAK_SPARK_SECONDS ?= 3600
+SOAK_SPARK_BROKER ?= ottla
 FUZZ_STEPS ?= 10000
 FUZZ_SEED ?=
 
@@ -26,7 +28,7 @@ FUZZ_SEED ?=
 .DELETE_ON_ERROR:
 .PHONY: help setup test test-spark test-sim test-kafka test-kafka-full
 .PHONY: chaos nemesis nemesis-groups nemesis-transactions chains interleavings soak copies fuzz fuzz-kafka sanitize
-.PHONY: crash-matrix
+.PHONY: crash-matrix soak-spark
 .PHONY: lint format stubs bench wheel demo clean
 
 help: ## this list
@@ -86,7 +88,7 @@ copies: $(STAMP) ## topics copied in transactions while brokers and copiers are 
 
 crash-matrix: $(STAMP) ## the exactly-once sink of Spark, killed at every step, on both brokers: about two hours (needs Java 17)
 	@$(PYTHON) tools/preflight.py java
-	$(PY) -m pytest -m crash_matrix tests/interop/crashes
+	$(PY) -m pytest -m crash_matrix tests/interop/crashes tests/spark/soak
 
 lint: $(STAMP) ## ruff and mypy --strict
 	$(PY) -m ruff check .
@@ -108,6 +110,10 @@ fuzz: $(STAMP) ## a million damaged frames and batches, and connections full of 
 
 soak: $(STAMP) ## ten minutes of clients that come and go, and nothing may grow (SOAK_SECONDS=N)
 	$(PY) -m tests.soak --seconds $(SOAK_SECONDS)
+
+soak-spark: $(STAMP) ## an hour of two exactly-once queries in a row, with a fault every 20 s (SOAK_SPARK_SECONDS=N, SOAK_SPARK_BROKER=apache)
+	@$(PYTHON) tools/preflight.py java
+	$(PY) -m tests.spark.soak --seconds $(SOAK_SPARK_SECONDS) --broker $(SOAK_SPARK_BROKER)
 
 interleavings: $(STAMP) ## every interleaving of the threads of the blocking client's driver, without a bound (ten minutes)
 	$(PY) -m tests.client.blocking.driver_scenarios
