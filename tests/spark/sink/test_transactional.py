@@ -9,7 +9,7 @@ import pytest
 
 import ottla
 from ottla.broker import Cluster
-from ottla.broker.server.faults import error
+from ottla.broker.server.faults import delay, error
 from ottla.spark.options.parsing import OptionError
 from ottla.spark.sink.exactly_once.errors import (
     ForeignSinkError,
@@ -48,6 +48,24 @@ def test_rows_are_seen_when_their_batch_is_committed_and_all_at_once(kafka: Clus
     assert committed(kafka) == [b"a", b"b", b"c"]
     query.run(1, [b"d"])
     assert committed(kafka) == [b"a", b"b", b"c", b"d"]
+
+
+def test_brokers_are_asked_once_for_the_longest_timeout_that_they_allow(kafka: Cluster, query: Query) -> None:
+    asked = kafka.faults.add("DescribeConfigs", action=delay(0))
+    query.run(0, [b"a"])
+    query.run(1, [b"b"])
+    assert asked.hits == 1
+    assert committed(kafka) == [b"a", b"b"]
+
+
+def test_brokers_that_allow_less_than_they_did_are_asked_again(kafka: Cluster, query: Query) -> None:
+    """As when all of them were restarted with a shorter timeout while the query runs."""
+    asked = kafka.faults.add("DescribeConfigs", action=delay(0))
+    query.run(0, [b"a"])
+    refused = kafka.faults.add("InitProducerId", action=error("INVALID_TRANSACTION_TIMEOUT"), count=1)
+    query.run(1, [b"b"])
+    assert (refused.hits, asked.hits) == (1, 2)
+    assert committed(kafka) == [b"a", b"b"]
 
 
 def test_a_writer_starts_its_batch_once_however_often_it_is_pickled(kafka: Cluster, query: Query) -> None:

@@ -63,6 +63,8 @@ _AT_LEAST_ONCE: Final = "or set ottla.delivery to at-least-once, which takes no 
 _POOL: Final = "ottla-batch"
 _turns: Final[defaultdict[ClientConfig, threading.Lock]] = defaultdict(threading.Lock)
 """A client is one producer at a time, and threads of foreachBatch may be of two queries with one sink id."""
+_largest_ms: Final[dict[ClientConfig, int]] = {}
+"""The longest timeout of transactions that brokers allow, as they have said when the first batch of a query began."""
 
 
 class TaskNumber(NamedTuple):
@@ -75,9 +77,22 @@ class TaskNumber(NamedTuple):
 
 def start_rows(options: SinkOptions, sink_id: str, query_id: str | None) -> BatchStart:
     """On the driver, before any task of the batch: an older driver is fenced, and what it decided is finished."""
-    names, timeout_ms = SinkNames(sink_id), _timeout_ms(options)
-    with _options_to_change(names, timeout_ms):
+    names, timeout_ms, config = SinkNames(sink_id), _timeout_ms(options), _config(options, sink_id)
+    known_ms = _largest_ms.get(config) if timeout_ms is None else None
+
+    def start(timeout_ms: int | None) -> BatchStart:
         return _run(options, sink_id, lambda kafka: start_batch(kafka, names, timeout_ms=timeout_ms))
+
+    with _options_to_change(names, timeout_ms):
+        try:
+            started = start(timeout_ms or known_ms)
+        except KafkaError as error:
+            if known_ms is None or not _has_cause(error, InvalidTransactionTimeoutError):
+                raise
+            # Brokers allow less than they did.
+            started = start(None)
+    _largest_ms[config] = started.timeout_ms
+    return started
 
 
 def lease_rows(options: SinkOptions) -> Lease:
@@ -104,21 +119,32 @@ def _options_to_change(names: SinkNames, timeout_ms: int | None) -> Iterator[Non
 
 def _option_to_change(error: KafkaError, names: SinkNames, timeout_ms: int | None) -> OptionError | None:
     """Where that is what helps."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, InvalidTransactionTimeoutError):
-            return OptionError(
-                f"option 'kafka.transaction.timeout.ms' cannot be '{timeout_ms}': brokers allow no more than their "
-                "transaction.max.timeout.ms. Lower it, or leave it out, which takes the largest that is allowed"
-            )
-        if isinstance(cause, (AuthorizationError, UnsupportedApiError, UnsupportedVersionError)):
+    if _has_cause(error, InvalidTransactionTimeoutError):
+        return OptionError(
+            f"option 'kafka.transaction.timeout.ms' cannot be '{timeout_ms}': brokers allow no more than their "
+            "transaction.max.timeout.ms. Lower it, or leave it out, which takes the largest that is allowed"
+        )
+    refused = (AuthorizationError, UnsupportedApiError, UnsupportedVersionError)
+    for cause in _causes(error):
+        if isinstance(cause, refused):
             return OptionError(
                 f"exactly-once delivery is not possible here: {cause} The sink {names.sink_id} writes in "
                 f"transactions whose ids begin with {names.sink_id}-, and to the topic {names.control_topic}, which "
                 f"it creates: allow that, {_AT_LEAST_ONCE}"
             )
-        cause = cause.__cause__
     return None
+
+
+def _has_cause(error: BaseException, kind: type[BaseException]) -> bool:
+    return any(isinstance(each, kind) for each in _causes(error))
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error itself, and what has led to it."""
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__
 
 
 def write_rows(
@@ -195,8 +221,12 @@ def _outcome(message: WriterCommitMessage | None) -> TaskOutcome | None:
     return message.outcome if isinstance(message, SentRows) else None
 
 
+def _config(options: SinkOptions, sink_id: str) -> ClientConfig:
+    return transactional_config(options.kafka, sink_id)
+
+
 def _client(options: SinkOptions, sink_id: str) -> Client:
-    return clients.client(transactional_config(options.kafka, sink_id), partitioner(options.kafka))
+    return clients.client(_config(options, sink_id), partitioner(options.kafka))
 
 
 def _run(options: SinkOptions, sink_id: str, step: Callable[[AsyncClient], Awaitable[_T]]) -> _T:

@@ -35,7 +35,6 @@ from ottla.spark.sink.exactly_once.control_topic import (
     last_decision,
     last_marker,
     produce_control,
-    slots_of,
 )
 from ottla.spark.sink.exactly_once.endings import PATIENCE_S, described, end_all, is_open, side_by_side
 from ottla.spark.sink.exactly_once.errors import (
@@ -80,8 +79,11 @@ async def start_batch(
     given. `replication_factor` and `topic_configs` are for the control topic, if it is created now.
     """
     timeout_ms = await largest_timeout_ms(kafka) if timeout_ms is None else timeout_ms
-    await ensure_control_topic(kafka, names, replication_factor=replication_factor, configs=topic_configs)
     driver = await initialize_driver(kafka, names, timeout_ms)
+    # Only now: what the last driver's tasks have added to the topic is counted, and has to be swept.
+    slots = await ensure_control_topic(
+        kafka, names, replication_factor=replication_factor, configs=topic_configs
+    )
     decision = await last_decision(kafka, names)
     last = None
     if decision is not None:
@@ -89,7 +91,6 @@ async def start_batch(
         last = LastDecision(
             decision.query_id, decision.batch_id, decision.tasks, complete, decision.is_released
         )
-    slots = await slots_of(kafka, names)
     # A broker may not have heard of the newest partitions: what was decided has used at least these.
     await sweep(kafka, names, driver, max(slots, 0 if last is None else last.tasks))
     return BatchStart(names, driver, last, timeout_ms, slots)
