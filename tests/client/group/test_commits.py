@@ -15,7 +15,12 @@ from ottla.client.admin import GroupOffset
 from ottla.client.group.consumer import AsyncGroupConsumer
 from ottla.client.group.reactions import Reaction
 from ottla.client.topic_partition import TopicPartition
-from ottla.errors import CommitFailedError, DataLossError, UnknownTopicOrPartitionError
+from ottla.errors import (
+    CommitFailedError,
+    DataLossError,
+    UnknownLeaderEpochError,
+    UnknownTopicOrPartitionError,
+)
 from tests.client.group.grouping import (
     COOPERATIVE,
     EAGER,
@@ -128,6 +133,27 @@ def test_a_leader_that_is_older_than_the_commit_is_not_asked_where_to_go_on(
                 assert [record.offset for record in await consumer.poll(timeout=60)] == [7, 8, 9]
 
     run(body)
+
+
+def test_an_epoch_that_the_partition_never_reaches_is_an_error_that_says_so_until_the_program_seeks() -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"], config=QUICK) as cluster:
+            cluster.seed("orders", NUMBERS)
+            # As one that was taken over from another cluster.
+            await world.client(cluster).admin.alter_group_offsets("billing", {ORDERS: GroupOffset(7, "", 50)})
+            kafka = world.client(cluster, **EAGER)
+            async with kafka.consume("orders", group="billing") as consumer:
+                for _ in range(2):
+                    with pytest.raises(
+                        UnknownLeaderEpochError, match=r"in leader epoch 50.*is in 0.*[Ss]eek"
+                    ):
+                        await consumer.poll(timeout=600)
+                consumer.seek(ORDERS, 7)
+                assert [record.offset for record in await consumer.poll(timeout=60)] == [7, 8, 9]
+                await consumer.commit()
+            assert await committed(world, cluster) == GroupOffset(10, "", 0)
+
+    in_simulation(body)
 
 
 def test_a_log_that_was_truncated_behind_the_commit_is_noticed(run: Run) -> None:

@@ -14,6 +14,7 @@ from ottla.errors import (
     KafkaError,
     NoSuchPartitionError,
     OffsetOutOfRangeError,
+    UnknownLeaderEpochError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
     from_code,
@@ -83,6 +84,15 @@ def truncated(tp: TopicPartition, old: int, new: int, *, resets: bool) -> DataLo
         partition=tp.partition,
         wanted_offset=old,
         new_offset=new,
+    )
+
+
+def epoch_never_reached(tp: TopicPartition, known: int, wanted: int) -> UnknownLeaderEpochError:
+    return UnknownLeaderEpochError(
+        topic=tp.topic,
+        partition=tp.partition,
+        detail=f"It has not for a while: the offset to go on at was committed, or read, in leader epoch {wanted}, "
+        f"and the partition is in {known}. It may be of another cluster. Seek, or reset the group, to go on.",
     )
 
 

@@ -32,14 +32,21 @@ from ottla.client.consume.cursor import (
     NoWholeBatch,
     State,
 )
-from ottla.client.consume.errors import Remedy, no_whole_batch, out_of_range, remedy_for, truncated
+from ottla.client.consume.errors import (
+    Remedy,
+    epoch_never_reached,
+    no_whole_batch,
+    out_of_range,
+    remedy_for,
+    truncated,
+)
 from ottla.client.consume.fetch_queue import Failure, FetchQueue, Item, PositionReset
 from ottla.client.consume.offset_lookup import Goal, Lookup, OffsetLookups
 from ottla.client.consume.offset_spec import EARLIEST, LATEST, OffsetSpec, reset_spec
 from ottla.client.consume.partition_records import PartitionRecords
 from ottla.client.consume.source import Source
 from ottla.client.topic_partition import TopicPartition
-from ottla.errors import KafkaError
+from ottla.errors import KafkaError, UnknownLeaderEpochError
 
 _logger = logging.getLogger("ottla.client.consume.consumer")
 
@@ -394,6 +401,9 @@ class Session:
         self._back_off(cursor, now)
         if now - since >= self._config.default_api_timeout_ms / 1000:
             self._failing_since[cursor.tp] = now
+            # Java's consumer waits for such an epoch without a word; a program that is told can do something.
+            if isinstance(error, UnknownLeaderEpochError) and cursor.leader_epoch < cursor.required_epoch:
+                error = epoch_never_reached(cursor.tp, cursor.leader_epoch, cursor.required_epoch)
             self.fail(cursor, error)
 
     def fail(
