@@ -307,6 +307,20 @@ def test_a_commit_for_a_topic_that_is_gone_fails_soon(run: Run) -> None:
     run(body)
 
 
+def test_a_consumer_that_was_not_used_yet_commits_nothing_and_says_so(run: Run) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"], config=QUICK) as cluster:
+            consumer = world.client(cluster, **EAGER).consume("orders", group="billing")
+            with pytest.raises(CommitFailedError, match=r"has not joined.*first poll.*alter_group_offsets"):
+                await consumer.commit({ORDERS: 1})
+            async with consumer:
+                # It joins, and the commit waits for that.
+                await consumer.commit({ORDERS: 1})
+            assert await committed(world, cluster) == GroupOffset(1)
+
+    run(body)
+
+
 # Commits that come too late, or are answered too late
 
 

@@ -213,6 +213,12 @@ class Commits:
 
     async def _until_possible(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], losses: int) -> None:
         membership = self._membership
+        if membership.state is MembershipState.UNJOINED:
+            raise CommitFailedError(
+                f"offsets of {_named(offsets)} are not committed: this consumer has not joined group "
+                f"{membership.group_id}. It does with its first poll or iteration; for a group without members there "
+                "is admin.alter_group_offsets()"
+            )
         if not self._must_not_wait():
             await membership.wait_for(
                 lambda: membership.may_commit or membership.is_over or self._losses != losses

@@ -79,6 +79,7 @@ class MemberLoop(ABC):
     # From outside
 
     def start(self) -> None:
+        self._membership.move(MembershipState.JOINING)
         self._task = self._tasks.spawn(self._run(), f"membership in {self._membership.group_id}")
 
     def interrupt(self, reaction: Reaction, reason: str, error: KafkaError | None = None) -> None:
