@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -27,7 +27,13 @@ def make_durable(broker: Broker, group: str) -> None:
         kafka.admin.alter_configs(topic=OFFSETS_TOPIC, set=DURABLE)
 
 
-def bounce_brokers(broker: Broker, nodes: Sequence[int], hard: bool, topics: Sequence[str]) -> None:
+def bounce_brokers(
+    broker: Broker,
+    nodes: Sequence[int],
+    hard: bool,
+    topics: Sequence[str],
+    while_down: Callable[[], None] = lambda: None,
+) -> None:
     """One node after the other goes and comes back; the next goes when all replicas are in sync again."""
     for node in nodes:
         if hard:
@@ -35,6 +41,7 @@ def bounce_brokers(broker: Broker, nodes: Sequence[int], hard: bool, topics: Seq
             broker.wait_until_fenced(node)
         else:
             broker.stop_node(node)
+        while_down()
         broker.start_node(node)
         for topic in (*topics, STATE_TOPIC, OFFSETS_TOPIC):
             broker.wait_until_in_sync(topic, confluent.partitions(broker.bootstrap, topic))

@@ -34,7 +34,7 @@ BOUNCES = (1, 2, 3) if IS_WHOLE else (2,)
 """When copiers are bounced: so many fifths of the records have been copied."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Copy:
     """Copiers at work on a topic full of numbers, and a reader of what they write."""
 
@@ -44,6 +44,20 @@ class Copy:
     copiers: list[Copier]
     following: CommittedReader
     ordered: bool
+    seeded: int = 0
+
+    def seed(self, count: int) -> None:
+        """So many numbers more, and all that are left where that would be less than as many again."""
+        first, left = self.seeded, RECORDS - self.seeded
+        self.seeded += count if left >= 2 * count else left
+        numbers = [str(number).encode() for number in range(first, self.seeded)]
+        confluent.produce(self.bootstrap, self.source, numbers, within=120, idempotent=True)
+
+    def go_on(self, count: int) -> None:
+        """There is more to copy, until some of it is copied."""
+        before = self.seeded
+        self.seed(count)
+        self.following.wait_for(before + 1, WITHIN_S)
 
     def check(self) -> None:
         """Until all is copied; each number once, for the reader that followed and for one that comes afterwards."""
@@ -65,8 +79,6 @@ def copying(broker: Broker, client: str, ordered: bool) -> Iterator[Copy]:
     """As in the system tests: one partition to one where the order counts, else two to three with two copiers."""
     sources, targets = (1, 1) if ordered else (2, 3)
     source, target = broker.create_topic(sources, DURABLE), broker.create_topic(targets, DURABLE)
-    numbers = [str(number).encode() for number in range(RECORDS)]
-    confluent.produce(broker.bootstrap, source, numbers, within=120, idempotent=True)
     group = f"copy-{uuid.uuid4().hex[:12]}"
     make_durable(broker, group)
     with ExitStack() as stack:
@@ -121,6 +133,7 @@ def test_every_record_is_copied_once_while_copiers_are_bounced(
     failing3: Broker, client: str, hard: bool, ordered: bool
 ) -> None:
     with copying(failing3, client, ordered) as copy:
+        copy.seed(RECORDS)
         for share in BOUNCES:
             copy.following.wait_for(RECORDS * share // 5, WITHIN_S)
             bounce_copiers(copy.copiers, hard)
@@ -133,7 +146,12 @@ def test_every_record_is_copied_once_while_copiers_are_bounced(
 def test_every_record_is_copied_once_while_brokers_are_bounced(
     failing3: Broker, client: str, hard: bool, ordered: bool
 ) -> None:
+    nodes = failing3.node_ids
+    share = RECORDS // (len(nodes) + 1)
     with copying(failing3, client, ordered) as copy:
-        copy.following.wait_for(RECORDS // 10, WITHIN_S)
-        bounce_brokers(failing3, failing3.node_ids, hard, [copy.source, copy.target])
+        copy.go_on(share)
+        # The copiers are quicker than nodes come back: what is copied while a node is down is written then.
+        bounce_brokers(
+            failing3, nodes, hard, [copy.source, copy.target], while_down=lambda: copy.go_on(share)
+        )
         copy.check()
