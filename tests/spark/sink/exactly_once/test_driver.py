@@ -362,6 +362,21 @@ def test_an_abort_by_a_driver_that_was_replaced_touches_nothing(version: int) ->
     with_sink(scenario, version)
 
 
+def test_an_abort_that_a_newer_transaction_version_accepts_does_not_say_that_nothing_is_decided() -> None:
+    async def scenario(sink: SinkWorld) -> None:
+        admin = sink.client().admin
+        await admin.update_features({"transaction.version": 1}, kind="safe_downgrade")
+        outcome = await sink.task(await sink.start(), 0, 0, "a")
+        await sink.decide_only(0, [outcome])
+        await admin.update_features({"transaction.version": 2})
+        await abort_batch(sink.client(), [outcome])
+        assert await sink.open_ids() == [NAMES.slot_id(0)]
+        assert (await sink.start()).last == LastDecision(QUERY, 0, 1, complete=True)
+        assert await sink.committed() == ["a"]
+
+    with_sink(scenario)
+
+
 # The cluster
 
 

@@ -363,7 +363,7 @@ async def abort_batch(
     start = tasks[0].start
     if any(each.start != start for each in tasks):
         raise SinkError("the tasks of a batch that is to be aborted were started by several drivers")
-    if not await _is_undecided(kafka, start, patience):
+    if not await _is_undecided(kafka, start, prepared, patience):
         _logger.warning(
             "what the tasks of a batch of sink %r have prepared is left open: a decision may list it, which the next "
             "driver finds out",
@@ -377,12 +377,17 @@ async def abort_batch(
             _logger.info("%s was not aborted: %s", each, ending.error)
 
 
-async def _is_undecided(kafka: AsyncClient, start: BatchStart, patience: float) -> bool:
+async def _is_undecided(
+    kafka: AsyncClient, start: BatchStart, prepared: Sequence[PreparedTransaction], patience: float
+) -> bool:
     """Whether the driver of this batch has certainly not decided, and never will."""
     own = PreparedTransaction(start.names.driver_id, *start.driver)
     [ending] = await end_all(kafka, [own], commit=False, patience=patience)
     if ending.is_done:
-        return True
+        # Below transaction.version 2 the end of a decision leaves the epoch as it is. Where the version was raised
+        # since, the coordinator accepts this abort also behind the decision: as that of an empty transaction.
+        decision = await last_decision(kafka, start.names)
+        return decision is None or not any(each in prepared for _, each in decision.transactions)
     if ending.error is None or not isinstance(ending.error.__cause__, InvalidTxnStateError):
         return False
     # Below transaction.version 2 this also answers an abort where nothing has begun, as if a task has failed.
