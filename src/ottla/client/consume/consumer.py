@@ -29,7 +29,13 @@ from ottla.client.consume.errors import not_found
 from ottla.client.consume.fetch_queue import Failure, FetchQueue, Wake
 from ottla.client.consume.iterators import AsyncBatchReader, RestartingIterator
 from ottla.client.consume.offset_spec import OffsetSpec, Start, Stops, start_spec
-from ottla.client.consume.processing import FailingRecord, OnFailure, call_with, check_processing
+from ottla.client.consume.processing import (
+    FailingRecord,
+    OnFailure,
+    call_with,
+    check_processing,
+    retry_record,
+)
 from ottla.client.consume.purging import leave_partitions, purge_consumers, restart_without
 from ottla.client.consume.reader import Reader
 from ottla.client.consume.session import Session
@@ -261,33 +267,8 @@ class AsyncConsumer:
             try:
                 await call_with(function, record)
             except Exception as error:  # noqa: BLE001  whatever the program's function raises is its failure
-                await self._retry(function, FailingRecord(record, retries, self.backoff), error, on_failure)
-
-    async def _retry(
-        self, function: Callable[[Any], object], failing: FailingRecord, error: Exception, then: OnFailure
-    ) -> None:
-        while (delay := failing.failed(error)) is not None:
-            await self._clock.sleep(delay)
-            if not self.is_read(failing.partition):
-                return  # another member of the group gets it
-            try:
-                await call_with(function, failing.record)
-            except Exception as again:  # noqa: BLE001  as above
-                error = again
-            else:
-                return
-        if then == "raise":
-            self.stay_at(failing)
-            raise error
-        if isinstance(then, DeadLetters):
-            try:
-                await self.with_producer(then).send_record(failing.record, error)
-            except Exception:
-                self.stay_at(failing)
-                raise
-        else:
-            failing.skipped(error)
-        await self.settle_failure(failing.record)
+                failing = FailingRecord(record, retries, self.backoff)
+                await retry_record(self, function, failing, error, on_failure)
 
     def with_producer(self, letters: DeadLetters) -> DeadLetters:
         """Those that name no producer are sent by the client that reads."""

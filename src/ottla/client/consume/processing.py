@@ -5,7 +5,7 @@
 It is tried again, with a growing delay; then the error is raised, and the consumer stays in front of the record, or
 the record is skipped, or it is kept in another topic. What was skipped or kept is committed: it does not come again.
 
-`FailingRecord` counts and decides; the two consumers call, wait and send.
+`FailingRecord` counts and decides; the two consumers call, wait and send, that of asyncio by `retry_record`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ottla.client.backoff import Backoff
 from ottla.client.consume.dead_letters import DeadLetters
 from ottla.client.topic_partition import TopicPartition
 from ottla.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from ottla.client.consume.consumer import AsyncConsumer
 
 _logger = logging.getLogger("ottla.client.consume.consumer")
 
@@ -81,3 +84,35 @@ async def call_with(function: Callable[[Any], object], record: Any) -> None:
     result = function(record)
     if inspect.isawaitable(result):
         await result
+
+
+async def retry_record(
+    consumer: AsyncConsumer,
+    function: Callable[[Any], object],
+    failing: FailingRecord,
+    error: Exception,
+    then: OnFailure,
+) -> None:
+    """Returns when the consumer may go on behind the record."""
+    while (delay := failing.failed(error)) is not None:
+        await consumer.clock.sleep(delay)
+        if not consumer.is_read(failing.partition):
+            return  # another member of the group gets it
+        try:
+            await call_with(function, failing.record)
+        except Exception as again:  # noqa: BLE001  whatever the program's function raises is its failure
+            error = again
+        else:
+            return
+    if then == "raise":
+        consumer.stay_at(failing)
+        raise error
+    if isinstance(then, DeadLetters):
+        try:
+            await consumer.with_producer(then).send_record(failing.record, error)
+        except Exception:
+            consumer.stay_at(failing)
+            raise
+    else:
+        failing.skipped(error)
+    await consumer.settle_failure(failing.record)
