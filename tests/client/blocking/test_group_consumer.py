@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -286,3 +287,48 @@ def test_a_thread_or_a_callback_purges_topics_of_a_member(cluster: Cluster, opti
             )
             cluster.seed("audit", [b"audited"])
             assert [record.value for record in consumer.poll(timeout=60)] == [b"audited"]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "assignor"),
+    [
+        ("group.protocol=classic\nsession.timeout.ms=2500\nheartbeat.interval.ms=200", "cooperative-sticky"),
+        ("group.protocol=CONSUMER\ngroup.remote.assignor=range", "range"),
+    ],
+    ids=["classic", "kip-848"],
+)
+def test_a_properties_file_of_a_java_consumer_makes_the_same_member(
+    cluster: Cluster, tmp_path: Path, protocol: str, assignor: str
+) -> None:
+    path = tmp_path / "consumer.properties"
+    strategy = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+    path.write_text(
+        f"""
+        bootstrap.servers={cluster.bootstrap}
+        group.id = billing
+        group.instance.id = till-1
+        client.id = till
+        {protocol}
+        max.poll.interval.ms=60000
+        max.poll.records: 3
+        enable.auto.commit=false
+        auto.offset.reset=earliest
+        """
+        + ("" if assignor == "range" else f"partition.assignment.strategy={strategy}\n")
+    )
+    cluster.seed("orders", NUMBERS)
+    with (
+        ottla.Client(config=ottla.ClientConfig.from_file(path)) as kafka,
+        kafka.consume("orders") as consumer,
+    ):
+        assert len(consumer.poll(timeout=60)) == 3
+        assert isinstance(consumer, GroupConsumer)
+        shared(consumer)
+        described = kafka.admin.describe_group("billing")
+        (member,) = described.members
+        assert (member.instance_id, member.client_id, described.assignor) == ("till-1", "till", assignor)
+        assert described.group_type == ("consumer" if assignor == "range" else "classic")
+        consumer.poll(timeout=60)
+    # Nothing by itself, without auto-commit.
+    with ottla.Client(cluster.bootstrap) as kafka:
+        assert kafka.admin.group_offsets("billing") == {}
