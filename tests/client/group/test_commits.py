@@ -448,3 +448,21 @@ def test_what_was_done_before_a_loss_is_not_committed_when_the_partition_has_com
                 await consumer.commit({ORDERS: 1})
 
     run(body)
+
+
+@each_protocol
+def test_commits_that_are_under_way_are_sent_before_a_partition_goes_also_those_that_wait_for_another(
+    options: dict[str, Any], run: Run
+) -> None:
+    async def body(world: World) -> None:
+        async with world.cluster(topics=["orders"], config=QUICK) as cluster:
+            kafka = world.client(cluster, **options, enable_auto_commit=False)
+            async with kafka.consume("orders", group="billing") as consumer:
+                await until_shared(world, consumer, count=1)
+                slow = cluster.faults.add("OffsetCommit", action=faults.delay(0.3), count=1)
+                commits = [consumer.commit_async({ORDERS: offset}) for offset in (1, 2, 3)]
+                await slow.wait()
+            assert [await each for each in commits] == [None, None, None]
+            assert await committed(world, cluster) == GroupOffset(3)
+
+    run(body)

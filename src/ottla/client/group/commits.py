@@ -85,6 +85,7 @@ class Commits:
         self._turn = asyncio.Lock()
         self._is_answered = asyncio.Event()
         self._is_answered.set()
+        self._under_way: dict[asyncio.Task[KafkaError | None], None] = {}
         self.committed: dict[TopicPartition, OffsetAndMetadata] = {}
         """What is known to be committed for the partitions that are owned."""
         self._losses = 0
@@ -115,7 +116,10 @@ class Commits:
         limit = self._config.default_api_timeout_ms / 1000 if seconds is None else seconds
         # One that is asked for between a loss and the next assignment is of what was lost.
         losses = self._losses - 1 if self._has_lost else self._losses
-        return self._tasks.spawn(self._settled(dict(offsets), limit, losses), "commit offsets")
+        commit = self._tasks.spawn(self._settled(dict(offsets), limit, losses), "commit offsets")
+        self._under_way[commit] = None
+        commit.add_done_callback(self._under_way.pop)
+        return commit
 
     async def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], seconds: float | None = None
@@ -239,14 +243,18 @@ class Commits:
             )
 
     async def answered(self, seconds: float) -> None:
-        """Returns when no commit is on its way to the coordinator, and none is sent before the caller goes on.
+        """Returns when the commits that were asked for have ended, and none is on its way to the coordinator, nor is
+        sent before the caller goes on.
 
         One that is answered after its partitions have gone to another member may be older than where that has begun.
         """
+        deadline = Deadline(self._clock, seconds)
         try:
+            if self._under_way:
+                await deadline.bound(asyncio.wait(list(self._under_way)))
             while not self._is_answered.is_set():
-                await within(self._clock, seconds, self._is_answered.wait())
-        except TimeoutError:
+                await deadline.bound(self._is_answered.wait())
+        except DeadlinePassed:
             _logger.warning("%s: a commit has not been answered for %g s", self._membership, seconds)
 
     async def _until_rejoined(self, generation: int, seconds: float) -> None:
