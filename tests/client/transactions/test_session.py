@@ -115,6 +115,49 @@ def test_after_an_abort_the_same_records_come_again(protocol: str) -> None:
     in_chain(body)
 
 
+@pytest.mark.parametrize("commits", [True, False])
+def test_what_is_polled_while_a_transaction_ends_would_belong_to_none_and_is_refused(commits: bool) -> None:
+    async def body(chain: Chain) -> None:
+        async with chain.session(**EAGER) as session:
+            first = await chain.polled(session, 10)
+            # Until they are sent, so that an abort has something to end.
+            await asyncio.sleep(1.0)
+            chain.cluster.faults.add("EndTxn", when="response", action=faults.delay(2.0), count=1)
+            ending = asyncio.create_task(session.end(commit=commits))
+            await asyncio.sleep(1.0)
+            with pytest.raises(TransactionStateError, match="while the transaction ends"):
+                await session.poll(5, timeout=10)
+            assert await ending is commits
+            second = await chain.polled(session, 2 * COUNT - (10 if commits else 0))
+            assert await session.end() is True
+        seen = [(record.partition, record.offset) for record in (first if commits else []) + second]
+        assert len(set(seen)) == len(seen) == 2 * COUNT
+        assert len(await chain.bills()) == 2 * COUNT
+
+    in_chain(body)
+
+
+def test_nothing_is_polled_before_an_end_that_was_not_waited_for_is_known() -> None:
+    async def body(chain: Chain) -> None:
+        async with chain.session(**EAGER) as session:
+            await chain.polled(session, 10)
+            chain.cluster.faults.add("EndTxn", when="response", action=faults.delay(2.0), count=1)
+            with pytest.raises(TransactionPendingError):
+                await session.end(timeout=1.0)
+            with pytest.raises(TransactionStateError, match=r"call end\(\) again"):
+                await session.poll(5, timeout=10)
+            with pytest.raises(TransactionStateError):
+                await session.end(commit=False)
+            with pytest.raises(TransactionStateError):
+                await session.poll(5, timeout=10)
+            assert await session.end() is True
+            await chain.polled(session, 2 * COUNT - 10)
+            assert await session.end() is True
+        assert sorted(await chain.bills()) == sorted([b"%d" % number for number in range(COUNT)] * 2)
+
+    in_chain(body)
+
+
 def test_without_a_commit_an_abort_goes_back_to_where_reading_began() -> None:
     async def body(chain: Chain) -> None:
         async with chain.session(**EAGER) as session:

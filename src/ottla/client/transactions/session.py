@@ -105,6 +105,8 @@ class AsyncTransactSession:
         """Whether partitions may be given up."""
         self._is_free.set()
         self._sent: Mapping[TopicPartition, OffsetAndMetadata] = {}
+        self._is_ending = False
+        """An end was called, and what comes of it has not been told."""
         self._is_committing = False
         self._is_aborting = False
         self._failure: AbortNeededError | None = None
@@ -185,6 +187,12 @@ class AsyncTransactSession:
 
     def about_to_poll(self) -> bool:
         """Before records are handed out; for `polled`."""
+        if self._is_ending or self.must_rewind:
+            # They would belong to neither transaction: this one's offsets are chosen, and an abort goes back.
+            raise TransactionStateError(
+                "nothing can be polled while the transaction ends: poll again when end() has returned, and call "
+                "end() again where it was not waited for"
+            )
         was_polled, self._is_polled = self._is_polled, True
         return was_polled
 
@@ -216,6 +224,24 @@ class AsyncTransactSession:
         transaction = self._transaction
         if transaction is None or transaction.is_over:
             raise TransactionStateError("there is no transaction to end: begin() comes first")
+        self._is_ending = True
+        try:
+            is_committed = await self._finished(transaction, commit, offsets, timeout)
+        except (TransactionPendingError, TransactionStateError, asyncio.CancelledError):
+            raise
+        except BaseException:
+            self._is_ending = False
+            raise
+        self._is_ending = False
+        return is_committed
+
+    async def _finished(
+        self,
+        transaction: AsyncTransaction,
+        commit: bool,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        timeout: float | None,
+    ) -> bool:
         deadline = Deadline(self._clock, self._manager.call_timeout if timeout is None else timeout)
         if not (self._is_committing or self._is_aborting):
             if commit and await self._is_ready(transaction, offsets, deadline):
