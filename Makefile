@@ -27,8 +27,8 @@ FUZZ_SEED ?=
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup test test-spark test-sim test-kafka test-kafka-full
-.PHONY: chaos nemesis nemesis-groups nemesis-transactions chains interleavings soak copies fuzz fuzz-kafka sanitize
-.PHONY: crash-matrix soak-spark
+.PHONY: chaos nemesis nemesis-groups nemesis-transactions nemesis-sink
+.PHONY: chains interleavings soak copies fuzz fuzz-kafka sanitize crash-matrix soak-spark
 .PHONY: lint format stubs bench wheel demo clean
 
 help: ## this list
@@ -78,6 +78,9 @@ nemesis-groups: $(STAMP) ## chains of consumer groups under the same faults, wit
 
 nemesis-transactions: $(STAMP) ## chains of transactional sessions, writers and readers under more faults still (NEMESIS_SEEDS=N)
 	$(PY) -m tests.sim --trial transactions --seeds $(NEMESIS_SEEDS)
+
+nemesis-sink: $(STAMP) ## the exactly-once sink of Spark, with drivers and tasks that die and come back (NEMESIS_SEEDS=N)
+	$(PY) -m tests.sim --trial sink --seeds $(NEMESIS_SEEDS)
 
 chains: $(STAMP) ## chains of consumer groups, and of sessions, on sockets, with many records (CHAIN_RECORDS=N)
 	OTTLA_CHAIN_RECORDS=$(CHAIN_RECORDS) $(PY) -m pytest tests/client/group/test_chains.py \

@@ -25,6 +25,7 @@ from ottla.sim.group_trial import MEMBER_FAULTS, try_groups
 from ottla.sim.transaction_faults import TRANSACTION_KINDS
 from ottla.sim.transaction_trial import CLIENT_FAULTS, try_transactions
 from ottla.sim.trial import TrialReport, try_seed
+from tests.sim.sink.trial import SINK_FAULTS, try_sink
 
 _PRINT_EVERY: Final = 5.0
 _MOST_PRINTED: Final = 5
@@ -66,6 +67,7 @@ TRIALS: Final = {
         Trial("replication", try_seed, tuple(KINDS)),
         Trial("groups", try_groups, (*KINDS, *MEMBER_FAULTS)),
         Trial("transactions", try_transactions, (*TRANSACTION_KINDS, *CLIENT_FAULTS)),
+        Trial("sink", try_sink, (*TRANSACTION_KINDS, *SINK_FAULTS)),
     )
 }
 

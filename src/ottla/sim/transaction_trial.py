@@ -40,6 +40,7 @@ KILLED, GONE, FENCED, RAISED = "client is killed", "session leaves", "id is take
 CLIENT_FAULTS: Final = (KILLED, GONE, FENCED, RAISED)
 """What becomes of clients and their transactions, beside what the nemesis does."""
 _VERSION: Final = "transaction.version"
+_NEWEST_VERSION: Final = 2
 _COORDINATORS: Final = 3
 _REPLICA_WAIT: Final = 1000
 """Half of the shortest replica.lag.time.max.ms: replicas that wait for longer would look as if they lagged."""
@@ -199,6 +200,29 @@ def try_transactions(seed: int, *, traced: bool = False) -> TrialReport:
     return simulate(report, body, traced=traced)
 
 
+async def begin_with_version(cluster: AsyncCluster, runtime: SimRuntime, version: int) -> None:
+    """A cluster is at the newest when it is made."""
+    if version < _NEWEST_VERSION:
+        async with AsyncClient(cluster.bootstrap, runtime=runtime.at("admin")) as client:
+            await client.admin.update_features({_VERSION: version}, kind="safe_downgrade")
+
+
+async def raise_version(cluster: AsyncCluster, runtime: SimRuntime, options: ClientOptions) -> NemesisEvent:
+    """Returns when that is done, however long the controller is away."""
+    while True:
+        if cluster.bootstrap:
+            async with AsyncClient(cluster.bootstrap, runtime=runtime.at("admin"), **options) as client:
+                try:
+                    await client.admin.update_features({_VERSION: _NEWEST_VERSION})
+                except KafkaError:
+                    pass
+                else:
+                    break
+        await asyncio.sleep(1.0)
+    now = asyncio.get_running_loop().time()
+    return NemesisEvent(now, f"{_VERSION} is {_NEWEST_VERSION} from now on")
+
+
 class _TransactionTrial:
     def __init__(
         self, runtime: SimRuntime, report: TrialReport, settings: TransactionSettings, random: Random
@@ -212,11 +236,7 @@ class _TransactionTrial:
 
     async def run(self) -> None:
         async with self._settings.cluster(self._runtime) as cluster:
-            if self._settings.version < 2:
-                async with AsyncClient(cluster.bootstrap, runtime=self._runtime.at("admin")) as client:
-                    await client.admin.update_features(
-                        {_VERSION: self._settings.version}, kind="safe_downgrade"
-                    )
+            await begin_with_version(cluster, self._runtime, self._settings.version)
             nodes = [f"node-{number + 1}" for number in range(NODES)]
             world = TransactionWorld(
                 self._runtime, cluster.bootstrap, nodes, self._settings.plan(), self._history
@@ -277,22 +297,8 @@ class _TransactionTrial:
         if not self._settings.rises:
             return
         await asyncio.sleep(after)
-        while True:
-            if cluster.bootstrap:
-                async with AsyncClient(
-                    cluster.bootstrap, runtime=self._runtime.at("admin"), **self._settings.common()
-                ) as client:
-                    try:
-                        await client.admin.update_features({_VERSION: 2})
-                    except KafkaError:
-                        pass
-                    else:
-                        break
-            await asyncio.sleep(1.0)
+        self._report.events.append(await raise_version(cluster, self._runtime, self._settings.common()))
         self._raised += 1
-        self._report.events.append(
-            NemesisEvent(asyncio.get_running_loop().time(), "transaction.version is 2 from now on")
-        )
 
     async def _heal(self, cluster: AsyncCluster, workload: TransactionWorkload) -> None:
         """Everything ends, and has passed the chain within bounds."""
