@@ -28,7 +28,7 @@ FUZZ_SEED ?=
 .DELETE_ON_ERROR:
 .PHONY: help setup test test-spark test-sim test-kafka test-kafka-full
 .PHONY: chaos nemesis nemesis-groups nemesis-transactions nemesis-sink
-.PHONY: chains interleavings soak copies fuzz fuzz-kafka sanitize crash-matrix soak-spark
+.PHONY: chains interleavings soak copies fuzz fuzz-kafka sanitize crash-matrix soak-spark model
 .PHONY: lint format stubs bench wheel demo clean
 
 help: ## this list
@@ -92,6 +92,9 @@ copies: $(STAMP) ## topics copied in transactions while brokers and copiers are 
 crash-matrix: $(STAMP) ## the exactly-once sink of Spark, killed at every step, on both brokers: about two hours (needs Java 17)
 	@$(PYTHON) tools/preflight.py java
 	$(PY) -m pytest -m crash_matrix tests/interop/crashes tests/spark/soak
+
+model: $(STAMP) ## the protocol of that sink in every order of its steps, under several faults together
+	$(PY) -m tests.spark.sink.exactly_once.model
 
 lint: $(STAMP) ## ruff and mypy --strict
 	$(PY) -m ruff check .
