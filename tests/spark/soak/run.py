@@ -163,7 +163,8 @@ class _Soak:
     def strike(self, faults: Faults, seconds: float, every: float) -> None:
         end = time.monotonic() + seconds
         while (now := time.monotonic()) < end:
-            self._report(f"{now - self._began:6.0f} s  {faults.strike(self.sleep)}")
+            struck = faults.strike(self.sleep)
+            self._report(f"{self._elapsed}  {struck}")
             self.sleep(min(now + every, end) - time.monotonic())
 
     def sleep(self, seconds: float) -> None:
@@ -190,6 +191,10 @@ class _Soak:
         self._looked = time.monotonic()
         starts = ", ".join(f"{each.name} {each.starts} starts" for each in self._stages)
         self._report(
-            f"{self._looked - self._began:6.0f} s  {self._feeder.count:,} fed, {len(self._following.values):,} "
+            f"{self._elapsed}  {self._feeder.count:,} fed, {len(self._following.values):,} "
             f"arrived; {starts}; {self.watch.look()}"
         )
+
+    @property
+    def _elapsed(self) -> str:
+        return f"{time.monotonic() - self._began:6.0f} s"
