@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ottla.broker.server import faults
+from ottla.spark.sink.exactly_once import driver
 from ottla.spark.sink.exactly_once.driver import abort_batch, commit_batch
 from ottla.spark.sink.exactly_once.errors import (
     ForeignSinkError,
@@ -417,6 +418,32 @@ def test_a_decision_that_was_not_seen_when_the_batch_began_is_seen_before_the_ne
         await abort_batch(sink.client(), [outcome])
         assert await sink.committed() == ["a"]
         await sink.batch(1, ["b"])
+        assert await sink.committed() == ["a", "b"]
+
+    with_sink(scenario, version)
+
+
+@BOTH
+def test_a_batch_whose_decision_was_hidden_from_a_driver_is_written_again(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a leader that was replaced. The driver sweeps what is decided, and cannot decide anything itself."""
+
+    async def nothing(*_: object, before: int | None = None) -> None:
+        """What that leader has."""
+
+    async def scenario(sink: SinkWorld) -> None:
+        start = await sink.start()
+        await sink.decide_only(0, await sink.tasks(start, 0, ["a"], ["b"]))
+        with monkeypatch.context() as patch:
+            patch.setattr(driver, "last_decision", nothing)
+            misled = await sink.start()
+        assert await sink.open_ids() == []
+        outcomes = await sink.tasks(misled, 0, ["a"], ["b"])
+        with pytest.raises(SinkError, match="is about batch 0, and about batch None when this batch began"):
+            await sink.commit(0, outcomes)
+        assert await sink.committed() == []
+        await sink.batch(0, ["a"], ["b"])
         assert await sink.committed() == ["a", "b"]
 
     with_sink(scenario, version)

@@ -229,7 +229,8 @@ def _abort_listed(settings: Settings, state: State, index: int, word: str) -> It
 def aborted(settings: Settings, state: State, slot: int, epoch: int) -> State:
     """EndTxn(abort) by a driver of the sink, which must not strike what is decided."""
     then, _, is_ended = end(settings, state, slot, epoch, is_commit=False)
-    if is_ended and slot != DRIVER and is_listed(state, slot) and not settings.faults.stale:
+    is_excused = settings.faults.stale and settings.excuses_stale
+    if is_ended and slot != DRIVER and is_listed(state, slot) and not is_excused:
         return then._replace(broken=f"what is decided was aborted in {name_of(slot)}")
     return then
 

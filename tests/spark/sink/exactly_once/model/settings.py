@@ -47,6 +47,9 @@ class Settings:
     widths: tuple[int, ...] = (1, 2)
     """How many tasks a run of a batch may have."""
     mistakes: frozenset[Mistake] = field(default_factory=frozenset)
+    excuses_stale: bool = True
+    """A sweep may strike what is decided, if a leader that was replaced may have hidden the decision: then the batch
+    runs again, and has to have the same rows in each task."""
 
     @property
     def oldest(self) -> int:
