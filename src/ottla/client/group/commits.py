@@ -250,8 +250,8 @@ class Commits:
         """
         deadline = Deadline(self._clock, seconds)
         try:
-            if self._under_way:
-                await deadline.bound(asyncio.wait(list(self._under_way)))
+            for commit in list(self._under_way):
+                await deadline.bound(asyncio.shield(commit))
             while not self._is_answered.is_set():
                 await deadline.bound(self._is_answered.wait())
         except DeadlinePassed:
