@@ -17,6 +17,8 @@ from ottla.spark.sink.exactly_once.names import SinkNames
 
 DECISION_KEY: Final = b"decision"
 MARKER_KEY: Final = b"marker"
+BARRIER_KEY: Final = b"barrier"
+"""Of a record without a meaning: by its offset its writer knows that it reads from the leader that has stored it."""
 _VERSION: Final = 1
 
 

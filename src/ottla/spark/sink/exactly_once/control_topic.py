@@ -27,7 +27,7 @@ from ottla.errors import (
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
-from ottla.spark.sink.exactly_once.control_records import BatchDecision, SlotMarker
+from ottla.spark.sink.exactly_once.control_records import BARRIER_KEY, BatchDecision, SlotMarker
 from ottla.spark.sink.exactly_once.errors import SinkError
 from ottla.spark.sink.exactly_once.names import SinkNames
 
@@ -110,10 +110,24 @@ async def produce_control(kafka: AsyncClient, to: TopicPartition, key: bytes, va
             await _clock(kafka).sleep(_AGAIN_S)
 
 
+async def store_barrier(kafka: AsyncClient, names: SinkNames) -> int:
+    """Stores a record among the decisions, behind all that were committed before; its offset.
+
+    By a producer of its own, outside of transactions: in that of the driver it would take the sequence number that
+    the process that commits begins with.
+    """
+    from ottla.client.client import AsyncClient
+
+    config = kafka.config.replace(transactional_id="")
+    async with AsyncClient(config=config, runtime=kafka._runtime) as plain:
+        stored = await produce_control(plain, names.decisions, BARRIER_KEY, b"")
+        return (await stored).offset
+
+
 async def last_decision(
     kafka: AsyncClient, names: SinkNames, *, before: int | None = None
 ) -> BatchDecision | None:
-    """The one that is committed last; `before` is the offset of a record of the caller's own open transaction."""
+    """The one that is committed last; `before` is the offset of a record that the caller has stored there."""
     value = await _last_value(kafka, names.decisions, before)
     return None if value is None else BatchDecision.decode(value[0], names)
 
@@ -182,7 +196,7 @@ async def _last_between(
     found: tuple[bytes | None] | None = None
     async with consumer:
         async for record in consumer:
-            if record.offset < until:
+            if record.offset < until and record.key != BARRIER_KEY:
                 found = (record.value,)
     return found
 

@@ -24,7 +24,7 @@ from ottla.spark.sink.exactly_once.driver import finish_decision, initialize_dri
 from ottla.spark.sink.exactly_once.endings import ONGOING, described, end_all, side_by_side
 from ottla.spark.sink.exactly_once.errors import SinkError
 from ottla.spark.sink.exactly_once.names import SinkNames
-from ottla.spark.sink.exactly_once.sweep import check_current, sweep
+from ottla.spark.sink.exactly_once.sweep import check_current, check_undecided, sweep
 
 if TYPE_CHECKING:
     from ottla.client.client import AsyncClient
@@ -156,7 +156,9 @@ async def abort_sink(kafka: AsyncClient, names: SinkNames) -> SinkState:
     state = await sink_state(kafka, names)
     await check_current(kafka, names, driver)
     undecided = [left.prepared for left in state.open if not left.is_decided]
-    await end_all(kafka, undecided, commit=False)
+    if undecided:
+        await check_undecided(kafka, names, undecided)
+        await end_all(kafka, undecided, commit=False)
     return await sink_state(kafka, names)
 
 

@@ -2,17 +2,20 @@
 
 A slot that the next batch uses is cleaned by its own task, which initializes the slot's id. This is for the others:
 a batch may be narrower than the one before. Only ids of this sink are touched, by the producer id and epoch that were
-seen, and only while the driver that sweeps is the current one.
+seen, only while the driver that sweeps is the current one, and only when it is certain that no decision lists them: a
+leader that was replaced may have hidden the last one from this driver.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.client.transactions.prepared import PreparedTransaction
+from ottla.spark.sink.exactly_once.control_topic import last_decision, store_barrier
 from ottla.spark.sink.exactly_once.endings import ONGOING, described, end_all
-from ottla.spark.sink.exactly_once.errors import SinkFencedError
+from ottla.spark.sink.exactly_once.errors import SinkError, SinkFencedError
 from ottla.spark.sink.exactly_once.names import SinkNames
 from ottla.spark.sink.exactly_once.values import SinkDriver
 
@@ -37,6 +40,7 @@ async def sweep(kafka: AsyncClient, names: SinkNames, driver: SinkDriver, slots:
         return
     # After the slots were looked at: if no other driver had come by then, what was seen there is not one's of its.
     await check_current(kafka, names, driver)
+    await check_undecided(kafka, names, leftovers)
     for prepared, ending in zip(leftovers, await end_all(kafka, leftovers, commit=False), strict=True):
         if ending.is_done:
             _logger.info("aborted what was left open by an earlier attempt: %s", prepared)
@@ -45,6 +49,18 @@ async def sweep(kafka: AsyncClient, names: SinkNames, driver: SinkDriver, slots:
             _logger.warning(
                 "%s, left open by an earlier attempt, was not aborted: %s", prepared, ending.error
             )
+
+
+async def check_undecided(
+    kafka: AsyncClient, names: SinkNames, transactions: Sequence[PreparedTransaction]
+) -> None:
+    """Raises if the last decision lists one of them, where it was thought that none does."""
+    decision = await last_decision(kafka, names, before=await store_barrier(kafka, names))
+    if decision is not None and any(each in transactions for _, each in decision.transactions):
+        raise SinkError(
+            f"batch {decision.batch_id} of sink {names.sink_id!r} is decided, which a broker that had been replaced "
+            "did not say at first. Nothing is lost: run this again"
+        )
 
 
 async def check_current(kafka: AsyncClient, names: SinkNames, driver: SinkDriver) -> None:

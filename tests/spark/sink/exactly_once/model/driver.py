@@ -4,7 +4,7 @@ start    initialize the driver's id
 read     the last decision
 finish   commit what it lists, one after the other in any order
 look     what is open in any slot
-check    is this driver still the current one
+check    is this driver still the current one, and is nothing of what was seen decided
 sweep    abort what was seen
 run      the tasks (`task`)
 commit   compare with the last decision; is everything open; write the decision
@@ -205,6 +205,10 @@ def _check(settings: Settings, state: State, index: int) -> Iterator[Step]:
     driver = state.drivers[index]
     if driver.epoch != NOW:
         yield from gone(state, index, f"driver {index} finds itself replaced, ends")
+    elif Mistake.SWEEP_UNSURE not in settings.mistakes and any(
+        epoch == NOW and is_listed(state, slot) for slot, epoch in driver.todo
+    ):
+        yield from gone(state, index, f"driver {index} finds a decision that it was not shown, ends")
     else:
         yield from _next(settings, state, index, f"driver {index} finds itself current", driver)
 
@@ -229,8 +233,7 @@ def _abort_listed(settings: Settings, state: State, index: int, word: str) -> It
 def aborted(settings: Settings, state: State, slot: int, epoch: int) -> State:
     """EndTxn(abort) by a driver of the sink, which must not strike what is decided."""
     then, _, is_ended = end(settings, state, slot, epoch, is_commit=False)
-    is_excused = settings.faults.stale and settings.excuses_stale
-    if is_ended and slot != DRIVER and is_listed(state, slot) and not is_excused:
+    if is_ended and slot != DRIVER and is_listed(state, slot):
         return then._replace(broken=f"what is decided was aborted in {name_of(slot)}")
     return then
 

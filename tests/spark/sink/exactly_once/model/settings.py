@@ -26,6 +26,7 @@ class Mistake(Enum):
     SWEEP_FIRST = "what is open is swept before the last decision is finished"
     SWEEP_UNCHECKED = "a driver sweeps without a look whether it is the current one"
     SWEEP_CHECKED_EARLY = "a driver looks whether it is the current one, and then what is open"
+    SWEEP_UNSURE = "nothing makes sure that what a sweep aborts is not decided"
     SWEEP_ANY_EPOCH = "a sweep aborts what is open by then, not what it has seen"
     SWEEP_LAST_BATCH = "only the slots of the last batch are swept"
     ABORT_LOOKS = "abort looks whether there is a decision, and does not make sure that none can follow"
@@ -47,9 +48,6 @@ class Settings:
     widths: tuple[int, ...] = (1, 2)
     """How many tasks a run of a batch may have."""
     mistakes: frozenset[Mistake] = field(default_factory=frozenset)
-    excuses_stale: bool = True
-    """A sweep may strike what is decided, if a leader that was replaced may have hidden the decision: then the batch
-    runs again, and has to have the same rows in each task."""
 
     @property
     def oldest(self) -> int:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tests.spark.sink.exactly_once.model.search import search
-from tests.spark.sink.exactly_once.model.settings import Mistake, Settings
+from tests.spark.sink.exactly_once.model.settings import Mistake
 from tests.spark.sink.exactly_once.model.state import Faults, State
 from tests.spark.sink.exactly_once.model.trials import LARGE, PLANTED, QUICK, Trial
 
@@ -30,15 +30,6 @@ def test_a_planted_mistake_is_found(mistake: Mistake) -> None:
     found = search(replace(settings, mistakes=frozenset({mistake})))
     assert found.problem, mistake.value
     assert found.way
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_a_stale_read_of_the_decision_lets_a_sweep_strike_what_is_decided(version: int) -> None:
-    """The one case in which a driver that does everything right has to write rows of a decided batch again."""
-    settings = Settings(Faults(crash=1, stale=1, together=2), version)
-    assert search(settings).problem == ""
-    found = search(replace(settings, excuses_stale=False))
-    assert found.problem == "what is decided was aborted in slot 0"
 
 
 def test_every_mistake_has_its_faults() -> None:

@@ -60,6 +60,7 @@ PLANTED: Final = {
     Mistake.SWEEP_ANY_EPOCH: Settings(Faults(crash=1, zombie=1, together=2), widths=(1,)),
     Mistake.SWEEP_LAST_BATCH: Settings(_CRASH),
     Mistake.ABORT_LOOKS: Settings(Faults(lost=1, together=1)),
+    Mistake.SWEEP_UNSURE: Settings(Faults(crash=1, stale=1, together=2)),
     Mistake.DECISION_UNCHECKED: Settings(Faults(crash=1, stale=2, together=3)),
     Mistake.MARKER_UNCHECKED: Settings(Faults(crash=1, timeout=1, stale=1, together=3)),
 }
