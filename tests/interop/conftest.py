@@ -29,8 +29,10 @@ def kafka_installed(request: pytest.FixtureRequest) -> None:
 
 
 _KAFKA_PYTHON = "kafka-python"
-# Half a minute after a start, by default, retention deletes what tests have written with times of long ago.
+# Retention deletes what tests have written with times of long ago: Apache Kafka's half a minute after a start, by
+# default, that of the embedded cluster every five minutes.
 _PATIENT = {"log.initial.task.delay.ms": str(60 * 60 * 1000)}
+_UNHURRIED = {"log.retention.check.interval.ms": str(24 * 60 * 60 * 1000)}
 
 
 @pytest.fixture(scope="session")
@@ -50,14 +52,14 @@ def apache3(kafka_installed: None) -> Iterator[ApacheKafka]:
 @pytest.fixture(scope="session")
 def embedded() -> Iterator[Cluster]:
     """The embedded cluster, one node."""
-    with Cluster(brokers=1) as cluster:
+    with Cluster(brokers=1, config=_UNHURRIED) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
 def embedded3() -> Iterator[Cluster]:
     """The embedded cluster, three nodes."""
-    with Cluster(brokers=3) as cluster:
+    with Cluster(brokers=3, config=_UNHURRIED) as cluster:
         yield cluster
 
 
@@ -72,7 +74,7 @@ _ALERT = {
 @pytest.fixture(scope="session")
 def alert3() -> Iterator[Cluster]:
     """The embedded cluster, three nodes that miss each other soon."""
-    with Cluster(brokers=3, config=_ALERT) as cluster:
+    with Cluster(brokers=3, config={**_ALERT, **_UNHURRIED}) as cluster:
         yield cluster
 
 
