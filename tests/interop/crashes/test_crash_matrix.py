@@ -6,8 +6,6 @@ it, in one Spark, is in tests/spark/crashes.
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 
 import pytest
@@ -43,7 +41,7 @@ def test_a_task_that_outlives_its_driver_writes_nothing_any_more(runs: Runs) -> 
         written = runs.written
         assert written == runs.scenario.output
     finally:
-        os.kill(zombie, signal.SIGCONT)
+        runs.orders.let_go()
     eventually(lambda: not is_alive(zombie), "the task to end", RUN_S)
     assert runs.written == written
     assert runs.open_transactions() == []

@@ -7,8 +7,8 @@ folder. The order is in the file that OTTLA_KILL_ORDERS names; the process that 
 
 `module` is one of `ottla.spark.sink.exactly_once`; `call` counts in each process. The victim is this process, the
 executor around it, or the driver: its JVM, and the program that has started that. What is `held` is not killed: it
-stops, and goes on when the test lets it. So does a `zombie`, which also outlives its driver. The file with `.done`
-behind its name has the process id.
+stops, and goes on when there is a file with `.go` behind its name. So does a `zombie`, which also outlives its
+driver. The file with `.done` behind its name has the process id.
 
 Only what every Python has is imported here: it runs before anything else does.
 """
@@ -107,7 +107,9 @@ def _die_if_ordered(here: list[str], call: int) -> None:
         for ending in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
             signal.signal(ending, signal.SIG_IGN)
     if order["victim"] in ("held", "zombie"):
-        os.kill(os.getpid(), signal.SIGSTOP)
+        # When the JVM is gone, the kernel wakes what is stopped in a process group that has no parent any more.
+        while not os.path.exists(f"{orders}.go"):
+            os.kill(os.getpid(), signal.SIGSTOP)
         return
     for pid in _victims(order["victim"]):
         os.kill(pid, signal.SIGKILL)

@@ -62,6 +62,7 @@ class KillOrders:
 
     def give(self, kill: Kill) -> None:
         self._done.unlink(missing_ok=True)
+        self._go.unlink(missing_ok=True)
         unfinished = self.path.with_suffix(".unfinished")
         unfinished.write_text(json.dumps(asdict(kill)))
         os.replace(unfinished, self.path)
@@ -69,6 +70,10 @@ class KillOrders:
     @property
     def _done(self) -> Path:
         return Path(f"{self.path}.done")
+
+    @property
+    def _go(self) -> Path:
+        return Path(f"{self.path}.go")
 
     @property
     def are_carried_out(self) -> bool:
@@ -81,6 +86,7 @@ class KillOrders:
 
     def let_go(self) -> None:
         """The process that was stopped goes on."""
+        self._go.touch()
         os.kill(self.carried_out_by, signal.SIGCONT)
 
     def withdraw(self) -> None:
