@@ -46,7 +46,11 @@ class SinkWorld:
         self._clients: list[AsyncClient] = []
 
     def client(self) -> AsyncClient:
-        client = self.world.client(self.cluster, transactional_id="unused", **OPTIONS)
+        return self.client_called("ottla")
+
+    def client_called(self, client_id: str) -> AsyncClient:
+        """One that faults can be meant for."""
+        client = self.world.client(self.cluster, transactional_id="unused", client_id=client_id, **OPTIONS)
         self._clients.append(client)
         return client
 
@@ -79,10 +83,10 @@ class SinkWorld:
     async def commit(self, batch_id: int, outcomes: list[TaskOutcome], **options: Any) -> None:
         await commit_batch(self.client(), QUERY, batch_id, outcomes, **options)
 
-    async def late(self, slot: int) -> None:
+    async def late(self, slot: int, names: SinkNames = NAMES) -> None:
         """An attempt that was started by nobody knows whom takes a slot, and aborts what is open there."""
         kafka = self.client()
-        await kafka.take_transactional_id(NAMES.slot_id(slot))
+        await kafka.take_transactional_id(names.slot_id(slot))
         await kafka.init_transactions()
 
     async def decide_only(self, batch_id: int, outcomes: list[TaskOutcome]) -> None:

@@ -6,7 +6,9 @@ import asyncio
 
 import pytest
 
+from ottla.broker.server import faults
 from ottla.spark.sink.exactly_once.driver import abort_batch, commit_batch
+from ottla.spark.sink.exactly_once.errors import TransactionLostError
 from ottla.spark.sink.exactly_once.leases import Lease, NoLeaseError, release_lease, take_lease
 from ottla.spark.sink.exactly_once.recovery import sink_state
 from tests.spark.sink.exactly_once.batches import TIMEOUT_MS, SinkWorld, with_sink
@@ -84,5 +86,26 @@ def test_writes_that_begin_at_once_all_get_a_name_or_are_told(version: int) -> N
         # Of two that have taken one name, the one that was fenced is told so, and has written nothing.
         assert await sink.committed() == written
         assert len(written) == len({lease.query_id for lease in taken})
+
+    with_sink(scenario, version)
+
+
+@BOTH
+def test_a_write_whose_rows_are_gone_is_told_also_when_the_next_one_has_used_its_name(version: int) -> None:
+    async def scenario(sink: SinkWorld) -> None:
+        lease = await _take(sink, most=1)
+        attempt = await sink.begin(lease.start, lease.batch_id, 0, query_id=lease.query_id)
+        outcome = await sink.write(attempt, "gone")
+        slow = sink.client_called("slow")
+        sink.cluster.faults.add("EndTxn", client_id="slow", action=faults.delay(0.01), count=1)
+        held = sink.cluster.faults.add("EndTxn", client_id="slow", action=faults.delay(1), count=1)
+        committing = asyncio.create_task(commit_batch(slow, lease.query_id, lease.batch_id, [outcome]))
+        # The decision is committed, and what it lists is on its way; meanwhile a late attempt takes the slot.
+        await held.wait()
+        await sink.late(0, lease.start.names)
+        await _write(sink, await _take(sink, most=1), "next")
+        with pytest.raises(TransactionLostError, match=r"the transactions of tasks \[0\] were gone"):
+            await committing
+        assert await sink.committed() == ["next"]
 
     with_sink(scenario, version)

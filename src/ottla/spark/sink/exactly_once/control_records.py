@@ -42,8 +42,11 @@ class BatchDecision:
     """Another query may go on with the sink; the one that has decided goes on as if this had not been said."""
 
     def is_covered_by(self, marker: SlotMarker | None) -> bool:
-        """Whether the marker of a slot says that its part of this batch is committed."""
-        return marker is not None and marker.query_id == self.query_id and marker.batch_id >= self.batch_id
+        """Whether the marker of a slot says that its part of this batch is committed.
+
+        That of a later batch does not: batch writes go on under a name whose last decision has lost rows.
+        """
+        return marker is not None and (marker.query_id, marker.batch_id) == (self.query_id, self.batch_id)
 
     def encode(self) -> bytes:
         # Without the transactional ids, which follow from the slots: a batch may have thousands of tasks.

@@ -157,8 +157,7 @@ async def _commit_listed(
             ) from ending.error
 
     async def is_lost(slot: int) -> bool:
-        marker = await last_marker(kafka, names, slot)
-        return marker is None or marker.query_id != decision.query_id or marker.batch_id < decision.batch_id
+        return not decision.is_covered_by(await last_marker(kafka, names, slot))
 
     return [slot for slot, lost in zip(refused, await side_by_side(is_lost, refused), strict=True) if lost]
 
