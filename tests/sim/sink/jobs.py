@@ -186,10 +186,6 @@ class Executors:
         )
         self._world.sent(entry.transaction, partition, delivery, value)
 
-    async def close(self) -> None:
-        for worker in self._idle:
-            await worker.close()
-
 
 async def _after(seconds: float, event: asyncio.Event | None = None) -> None:
     if event is not None:

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, TypeVar
 from ottla.client.client import AsyncClient
 from ottla.client.transactions.prepared import PreparedTransaction
 from ottla.config import ClientOptions
-from ottla.errors import KafkaError
+from ottla.errors import DeliveryTimeoutError, KafkaError
 from ottla.runtime import Random
 from ottla.sim.checks import RuleViolation
 from ottla.sim.runtime import SimRuntime, generator
@@ -29,6 +29,7 @@ _T = TypeVar("_T")
 
 KILLED, STANDS_STILL = "process is killed", "process stands still"
 _MOST_STEPS: Final = 14
+_ANY_STEP: Final = range(1, _MOST_STEPS + 1)
 _MOST_ARRIVALS: Final = 30
 _MOMENTS: Final = (0.0, 0.003, 0.02, 0.2, 1.0)
 _FOUND_AGAIN: Final = (0.05, 1.0)
@@ -87,15 +88,26 @@ class SinkWorld(TransactionWorld):
     """Nothing happens to processes from now on."""
     running: list[asyncio.Task[Any]] = field(default_factory=list)
     """What processes do, also those that no other one waits for any more."""
+    processes: list[SparkProcess] = field(default_factory=list)
+    """Those that may live."""
     count: int = 0
+
+    async def end(self) -> None:
+        """Whatever still runs is over, after an error as well."""
+        for task in self.running:
+            task.cancel()
+        await asyncio.gather(*self.running, return_exceptions=True)
+        for process in list(self.processes):
+            await process.close()
+        await asyncio.gather(*self.late)
 
     def spawn(self, work: Coroutine[Any, Any, _T], name: str) -> asyncio.Task[_T]:
         task = asyncio.get_running_loop().create_task(work, name=name)
-        self._look_at_ended()
+        self.look_at_ended()
         self.running.append(task)
         return task
 
-    def _look_at_ended(self) -> None:
+    def look_at_ended(self) -> None:
         """What ended with an error that processes do not end with is a mistake."""
         for each in self.running:
             if each.done() and not each.cancelled():
@@ -109,23 +121,16 @@ class SinkWorld(TransactionWorld):
                     )
         self.running = [each for each in self.running if not each.done()]
 
-    async def ended(self) -> None:
-        """Returns when no process does anything any more, and what dead ones had sent has arrived."""
-        while waiting := [each for each in self.running if not each.done()]:
-            await asyncio.gather(*waiting, return_exceptions=True)
-        self._look_at_ended()
-        await asyncio.gather(*self.late)
-
     def is_struck(self, random: Random, risk: float) -> bool:
         return not self.is_settled and random.random() < min(0.5, self.sink.danger * risk)
 
-    def drawn(self, random: Random, risk: float) -> Fate | None:
-        """For one use of a process."""
+    def drawn(self, random: Random, risk: float, delicate: range) -> Fate | None:
+        """For one use of a process; half of what strikes at a step strikes at a delicate one."""
         if not self.is_struck(random, risk):
             return None
         by: Literal["steps", "arrivals", "time"] = random.choice(("steps", "steps", "arrivals", "time"))
         at = {
-            "steps": random.randint(1, _MOST_STEPS),
+            "steps": random.choice((random.randint(1, _MOST_STEPS), random.choice(delicate))),
             "arrivals": random.randint(1, _MOST_ARRIVALS),
             "time": random.choice(_MOMENTS),
         }[by]
@@ -135,7 +140,8 @@ class SinkWorld(TransactionWorld):
 
     def failed(self, who: str, error: KafkaError) -> None:
         """A sink says of each failure what became of the batch; a record that cannot be read is never one of them."""
-        if isinstance(error, SinkError) and not isinstance(error, ControlRecordError):
+        is_told = isinstance(error, (SinkError, DeliveryTimeoutError))
+        if is_told and not isinstance(error, ControlRecordError):
             return
         super().failed(who, error)
 
@@ -155,17 +161,20 @@ class SparkProcess:
         self._steps = 0
         self._working: list[asyncio.Task[Any]] = []
         world.machines.append(self.machine)
+        world.processes.append(self)
         self.client: AsyncClient = _SteppedClient(
             self, world.bootstrap, world.runtime.at(self.machine), world.sink.options
         )
 
-    async def run(self, work: Coroutine[Any, Any, _T], *, risk: float = 1.0) -> _T:
+    async def run(
+        self, work: Coroutine[Any, Any, _T], *, risk: float = 1.0, delicate: range = _ANY_STEP
+    ) -> _T:
         """What the work returns; ProcessGoneError if the process is killed meanwhile."""
         if self.is_gone:
             work.close()
             raise ProcessGoneError(self.machine)
         self.suspected.clear()
-        self._fate, self._steps = self._world.drawn(self._random, risk), 0
+        self._fate, self._steps = self._world.drawn(self._random, risk, delicate), 0
         task = self._world.spawn(work, f"work of {self.machine}")
         self._working.append(task)
         watching = self._watch()
@@ -220,7 +229,7 @@ class SparkProcess:
         """It is gone in this moment; what it had sent may come later."""
         if self.is_gone:
             return
-        self.is_gone = True
+        self._leave()
         self._world.struck[KILLED] += 1
         for task in self._working:
             task.cancel()
@@ -230,8 +239,12 @@ class SparkProcess:
 
     async def close(self) -> None:
         if not self.is_gone:
-            self.is_gone = True
+            self._leave()
             await self._world.close(self.machine, self.client)
+
+    def _leave(self) -> None:
+        self.is_gone = True
+        self._world.processes.remove(self)
 
 
 class _SteppedClient(AsyncClient):

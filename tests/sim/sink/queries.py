@@ -37,7 +37,7 @@ INCOMPLETE = "what is decided is lost"
 Form = Literal["data source", "foreachBatch"]
 
 _MOST_ROWS: Final = 12
-_OTHER_TASKS: Final = 0.25
+_OTHER_TASKS: Final = 0.35
 _CRASHES: Final = 0.07
 """How often a driver is killed as a whole, in one batch."""
 _CRASHES_AFTER: Final = (0.0, 0.01, 0.05, 0.2, 0.6, 2.0)
@@ -47,6 +47,8 @@ _RECOVERED: Final = 0.3
 _RESTARTS_AFTER: Final = (0.0, 0.1, 1.0)
 _RISK_OF_START, _RISK_OF_COMMIT = 1.5, 3.0
 """Drivers are fewer than tasks, and their steps are more than those."""
+_BEHIND_THE_DECISION: Final = range(8, 13)
+"""The steps of a commit in which what is decided is committed, one transaction after the other."""
 _LAST_BATCHES: Final = 2
 """That are planned when all is well again."""
 
@@ -324,6 +326,7 @@ async def commit(
     await process.run(
         commit_batch(process.client, first.query_id, first.batch_id, outcomes, patience=world.sink.patience),
         risk=_RISK_OF_COMMIT,
+        delicate=_BEHIND_THE_DECISION,
     )
     entry.returned_at = asyncio.get_running_loop().time()
 

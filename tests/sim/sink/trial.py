@@ -28,7 +28,7 @@ from ottla.sim.transaction_clients import TransactionReader
 from ottla.sim.transaction_faults import TRANSACTION_KINDS
 from ottla.sim.transaction_trial import begin_with_version, raise_version
 from ottla.sim.trial import ACTIVE, TrialReport, simulate, until, until_in_sync
-from ottla.spark.sink.exactly_once.control_records import BatchDecision, SlotMarker
+from ottla.spark.sink.exactly_once.control_records import BARRIER_KEY, BatchDecision, SlotMarker
 from ottla.spark.sink.exactly_once.control_topic import slots_of
 from ottla.spark.sink.exactly_once.driver import start_batch
 from ottla.spark.sink.exactly_once.names import SinkNames
@@ -140,16 +140,12 @@ class _SinkTrial:
         try:
             await self._suffer(cluster, world)
             await self._heal(cluster, world, executors, writing)
-            await executors.close()
             await self._look(cluster, world, tail)
             self._is_read = True
             await reading
         finally:
             self._is_read = True
-            for task in world.running:
-                task.cancel()
-            await asyncio.gather(*world.running, return_exceptions=True)
-            await executors.close()
+            await world.end()
             await tail.close()
 
     # What writes
@@ -229,6 +225,7 @@ class _SinkTrial:
         await writing
         others = [each for each in world.running if each.get_name() != "reader-1"]
         await until(lambda: all(each.done() for each in others), "that all processes end", _HEALS_WITHIN)
+        world.look_at_ended()
         await asyncio.gather(*world.late)
         await self._leave_something_open(world, executors)
         for names in self._sinks:
@@ -314,14 +311,14 @@ class _SinkTrial:
 
 
 async def _values(client: AsyncClient, partition: TopicPartition) -> list[bytes | None]:
-    """All committed records of a partition."""
+    """All committed records of a partition that have a meaning."""
     config = client.config.replace(isolation_level="read_committed")
     ends = await client.admin.list_offsets([partition], isolation="read_committed")
     end = ends[partition].offset or 0
     if not end:
         return []
     async with client._consume((partition,), config, start="earliest", stop={partition: end}) as consumer:
-        return [record.value async for record in consumer]
+        return [record.value async for record in consumer if record.key != BARRIER_KEY]
 
 
 def _condition(cluster: AsyncCluster) -> str:
