@@ -19,6 +19,7 @@ from ottla.errors import (
     InvalidRegularExpressionError,
     TransactionalIdNotFoundError,
     TransactionCoordinatorFencedError,
+    UnknownBrokerError,
     UnknownTopicOrPartitionError,
 )
 from tests.interop import tools
@@ -157,7 +158,8 @@ def test_what_no_coordinator_knows_hangs_until_it_is_aborted(
     assert partition in [each.partition for each in client.admin.find_hanging_transactions()]
     (node,) = txn.broker.node_ids
     assert client.admin.find_hanging_transactions(topic, broker=node) == (hanging,)
-    assert client.admin.find_hanging_transactions(topic, broker=node + 1) == ()
+    with pytest.raises(UnknownBrokerError, match=f"no broker with id {node + 1} is alive"):
+        client.admin.find_hanging_transactions(topic, broker=node + 1)
     assert client.admin.find_hanging_transactions(topic, max_timeout=2 * LONG_AGO_MS / 1000) == ()
     (row,) = cli("find-hanging", "--topic", topic, "--max-timeout", "30m", "--json")
     assert (row["partition"], row["open_from"], row["id"]) == (0, 0, producer.id)
