@@ -44,7 +44,7 @@ def test_a_join_to_a_new_group_that_is_refused(group: Group, who: dict[str, Any]
     assert (answer.protocol_type, answer.protocol_name) == (None, None)
     # A group that nobody could join is there all the same.
     state = EMPTY if code == INCONSISTENT_PROTOCOL else ""
-    eventually(lambda: group.state() == state, f"the group to be {state or 'absent'}", within=5)
+    eventually(lambda: group.state() == state, f"the group to be {state or 'absent'}")
 
 
 @pytest.mark.parametrize("version", [2, 3, 4, 5, 7, 9])
@@ -54,7 +54,7 @@ def test_an_id_is_required_since_version_4(group: Group, version: int) -> None:
     assert answer.member_id.startswith("ottla-tests-")
     state = COMPLETING if version < 4 else EMPTY
     # The id is given out before the group is written.
-    eventually(lambda: group.state() == state, f"the group to be {state}", within=5)
+    eventually(lambda: group.state() == state, f"the group to be {state}")
 
 
 @pytest.mark.parametrize("session_ms", [100, 1_800_000])

@@ -232,5 +232,5 @@ def test_a_member_takes_what_another_gives_up_of_its_own_accord(new_group: Group
         other.ack()
         return other.partitions == ALL
 
-    eventually(has_all, "all partitions to be the other's", within=5)
+    eventually(has_all, "all partitions to be the other's")
     assert one.epoch == other.epoch == 4

@@ -67,7 +67,7 @@ def test_a_member_that_never_gives_up_is_out_when_its_rebalance_timeout_ends(new
         newcomer.ack()
         return owner.beat().error_code == UNKNOWN_MEMBER
 
-    eventually(is_out, "the owner to be out", within=5)
+    eventually(is_out, "the owner to be out")
     newcomer.ack()
     assert (newcomer.epoch, newcomer.partitions) == (4, ALL)
 
@@ -79,7 +79,7 @@ def test_a_silent_member_is_out_when_its_session_ends(new_group: Group) -> None:
         other.ack()
         return other.partitions == ALL
 
-    eventually(has_all, "the silent member's session to end", within=5)
+    eventually(has_all, "the silent member's session to end")
     assert (other.epoch, silent.beat().error_code, silent.commit()) == (4, UNKNOWN_MEMBER, UNKNOWN_MEMBER)
 
 
@@ -159,7 +159,7 @@ def test_a_static_member_that_stays_away_loses_its_partitions_when_its_session_e
         other.ack()
         return other.partitions == ALL
 
-    eventually(has_all, "the static member's session to end", within=5)
+    eventually(has_all, "the static member's session to end")
     assert other.epoch == 4
 
 
@@ -172,7 +172,7 @@ def test_a_regular_expression_is_resolved_after_the_join(new_group: Group) -> No
         member.ack()
         return member.partitions == ALL
 
-    eventually(has_all, "the regular expression to be resolved", within=5)
+    eventually(has_all, "the regular expression to be resolved")
     assert member.epoch == 2
 
 
@@ -184,7 +184,7 @@ def test_a_regular_expression_that_is_resolved_already_counts_at_once(new_group:
         first.ack()
         return first.partitions == ALL
 
-    eventually(has_all, "the regular expression to be resolved", within=5)
+    eventually(has_all, "the regular expression to be resolved")
     assert second.join(regex=new_group.topic).member_epoch == 3
     first.beat()
     assert len(first.partitions) == 2
@@ -206,7 +206,7 @@ def test_names_and_a_regular_expression_add_up(new_group: Group) -> None:
         member.ack()
         return sorted(member.assigned.values()) == [ALL, ALL]
 
-    eventually(has_both, "the regular expression to be resolved", within=5)
+    eventually(has_both, "the regular expression to be resolved")
 
 
 def test_a_topic_that_is_made_later_is_assigned_when_the_group_hears_of_it(new_group: Group) -> None:
@@ -220,7 +220,7 @@ def test_a_topic_that_is_made_later_is_assigned_when_the_group_hears_of_it(new_g
         member.ack()
         return list(member.assigned.values()) == [ALL]
 
-    eventually(is_assigned, "the new topic to be assigned", within=5)
+    eventually(is_assigned, "the new topic to be assigned")
     assert member.epoch == 3
 
 
@@ -236,7 +236,7 @@ def test_partitions_that_a_topic_gets_later_are_assigned(new_group: Group) -> No
         member.ack()
         return list(member.assigned.values()) == [[0, 1, 2]]
 
-    eventually(has_three, "the new partitions to be assigned", within=5)
+    eventually(has_three, "the new partitions to be assigned")
     assert member.epoch == 3
 
 
@@ -252,7 +252,7 @@ def test_a_topic_that_is_deleted_is_taken_away(new_group: Group) -> None:
         member.ack()
         return list(member.assigned) == [new_group.topic_id]
 
-    eventually(has_one, "the topic to be taken away", within=5)
+    eventually(has_one, "the topic to be taken away")
     member.ack()
     assert member.epoch == 3
 

@@ -178,7 +178,7 @@ def test_a_classic_member_that_does_not_join_again_in_time_is_out(new_group: Gro
         newcomer.ack()
         return newcomer.partitions == ALL
 
-    eventually(has_all, "the classic member to be out", within=5)
+    eventually(has_all, "the classic member to be out")
     assert lazy.heartbeat() == UNKNOWN_MEMBER
 
 
@@ -191,7 +191,7 @@ def test_a_classic_member_that_does_not_sync_in_time_is_out(new_group: Group) ->
         owner.ack()
         return lazy.heartbeat() == UNKNOWN_MEMBER
 
-    eventually(is_out, "the classic member to be out", within=5)
+    eventually(is_out, "the classic member to be out")
 
 
 def test_a_silent_classic_member_is_out_when_its_session_ends(new_group: Group) -> None:
@@ -202,5 +202,5 @@ def test_a_silent_classic_member_is_out_when_its_session_ends(new_group: Group) 
         newcomer.ack()
         return newcomer.partitions == ALL
 
-    eventually(has_all, "the session to end", within=5)
+    eventually(has_all, "the session to end")
     assert silent.heartbeat() == UNKNOWN_MEMBER

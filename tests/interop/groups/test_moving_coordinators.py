@@ -98,8 +98,8 @@ def test_a_consumer_group_moves_in_the_middle_of_a_revocation(spread: Group) -> 
     spread.wait_until_known(spread.topic)
     owner, newcomer = spread.consumer(), spread.consumer()
     owner.join()
-    eventually(lambda: newcomer.join().member_epoch == 3, "the newcomer to be part of the target", within=5)
-    eventually(lambda: owner.beat().error_code == 0 and len(owner.partitions) == 2, "a target", within=5)
+    eventually(lambda: newcomer.join().member_epoch == 3, "the newcomer to be part of the target")
+    eventually(lambda: owner.beat().error_code == 0 and len(owner.partitions) == 2, "a target")
     move(spread, owner, newcomer)
     assert newcomer.beat().member_epoch == 3
     assert newcomer.partitions == []

@@ -272,5 +272,5 @@ def test_offsets_of_a_deleted_topic_go_with_it(group: Group) -> None:
     assert commit(group, topic, [(0, 5, "")]) == {0: 0}
     assert commit(group, group.topic, [(0, 6, "")]) == {0: 0}
     group.delete_topic(topic)
-    eventually(lambda: fetch(group, topic, [0]) == (0, [(0, -1, "", 0)]), "the offset to be gone", within=5)
+    eventually(lambda: fetch(group, topic, [0]) == (0, [(0, -1, "", 0)]), "the offset to be gone")
     assert fetch(group, group.topic, [0]) == (0, [(0, 6, "", 0)])

@@ -109,7 +109,7 @@ def test_an_offset_of_an_open_transaction_is_unstable_until_it_ends(
     assert stable(group) == (UNSTABLE_OFFSET, -1)
     assert stable(group, require=False) == (0, 4)
     transaction.end(committed)
-    eventually(lambda: stable(group)[0] == 0, "the transaction to end", within=5)
+    eventually(lambda: stable(group)[0] == 0, "the transaction to end")
     assert stable(group) == (0, offset)
 
 
@@ -118,7 +118,7 @@ def test_a_later_plain_commit_wins_over_the_offset_of_an_older_transaction(group
     assert transaction.commit(9) == 0
     assert group.classic().commit(4) == 0
     transaction.end(committed=True)
-    eventually(lambda: stable(group)[0] == 0, "the transaction to end", within=5)
+    eventually(lambda: stable(group)[0] == 0, "the transaction to end")
     assert stable(group) == (0, 4)
 
 
@@ -134,7 +134,7 @@ def test_a_transaction_names_a_member_and_its_generation_or_nobody(group: Group)
     assert (group.state(), member.generation) == ("CompletingRebalance", 2)
     assert transaction.commit(5, member.member_id, 2) == 0
     transaction.end(committed=True)
-    eventually(lambda: stable(group)[0] == 0, "the transaction to end", within=5)
+    eventually(lambda: stable(group)[0] == 0, "the transaction to end")
     assert stable(group) == (0, 5)
 
 

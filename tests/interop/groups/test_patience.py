@@ -66,7 +66,7 @@ def test_targets_are_made_at_intervals_and_a_newcomer_waits_for_the_next(patient
         newcomer.ack()
         return len(owner.partitions) == len(newcomer.partitions) == PARTITIONS // 2
 
-    eventually(shares, "the next target to be made", within=5)
+    eventually(shares, "the next target to be made")
     assert (owner.epoch, newcomer.epoch, sorted(owner.partitions + newcomer.partitions)) == (3, 3, ALL)
 
 
@@ -85,10 +85,10 @@ def test_an_offset_expires_when_its_commit_said_so_and_the_group_goes_with_the_l
     nobody = patient_group.classic()
     assert nobody.commit(5, partition=0, version=3, retention_ms=SOON_MS) == 0
     assert nobody.commit(6, partition=1, version=3) == 0
-    eventually(lambda: patient_group.committed(0) == -1, "the offset to expire", within=5)
+    eventually(lambda: patient_group.committed(0) == -1, "the offset to expire")
     assert (patient_group.committed(1), patient_group.state()) == (6, EMPTY)
     assert nobody.commit(6, partition=1, version=4, retention_ms=SOON_MS) == 0
-    eventually(lambda: patient_group.state() == "", "the group to be forgotten", within=5)
+    eventually(lambda: patient_group.state() == "", "the group to be forgotten")
 
 
 def test_offsets_of_subscribed_topics_do_not_expire(patient_group: Group) -> None:
@@ -97,18 +97,18 @@ def test_offsets_of_subscribed_topics_do_not_expire(patient_group: Group) -> Non
     with Group(patient_group.broker, patient_group.topic) as swept:
         assert swept.classic().commit(6, version=3, retention_ms=SOON_MS) == 0
         # Twice: the first sweep may have begun with this group, before the commit.
-        eventually(lambda: swept.state() == "", "a sweep", within=5)
+        eventually(lambda: swept.state() == "", "a sweep")
         assert swept.classic().commit(6, version=3, retention_ms=SOON_MS) == 0
-        eventually(lambda: swept.state() == "", "another sweep", within=5)
+        eventually(lambda: swept.state() == "", "another sweep")
     assert patient_group.committed() == 5
     assert member.leave() == 0
-    eventually(lambda: patient_group.state() == "", "the group to be forgotten", within=5)
+    eventually(lambda: patient_group.state() == "", "the group to be forgotten")
 
 
 def test_a_group_that_has_only_given_out_an_id_is_forgotten_with_it(patient_group: Group) -> None:
     member = patient_group.classic()
     member.get_id()
-    eventually(lambda: patient_group.state() == "", "the group to be forgotten", within=5)
+    eventually(lambda: patient_group.state() == "", "the group to be forgotten")
     assert member.join().error_code == UNKNOWN_MEMBER
 
 
@@ -124,8 +124,8 @@ def test_offsets_are_kept_for_a_week_after_the_last_member_left() -> None:
             # Silent for a day, the member is out; offsets of a simple group age from their commit.
             group.wait_for(EMPTY, members=0)
             cluster.clock.advance(RETENTION_DAYS * DAY_S - DAY_S)
-            eventually(lambda: simple.state() == "", "the simple group to be forgotten", within=5)
+            eventually(lambda: simple.state() == "", "the simple group to be forgotten")
             assert (group.committed(), group.state()) == (5, EMPTY)
             cluster.clock.advance(DAY_S)
-            eventually(lambda: group.state() == "", "the group to be forgotten", within=5)
+            eventually(lambda: group.state() == "", "the group to be forgotten")
             assert group.committed() == -1
