@@ -275,6 +275,8 @@ async def zombie(scene: Scene) -> Injury:
 
 async def cut_client(scene: Scene) -> Injury:
     """A client does not reach some of the nodes."""
+    if not scene.clients:
+        raise NoVictimError
     client = scene.random.choice(scene.clients)
     nodes = scene.all_nodes()
     chosen = scene.random.sample(nodes, scene.random.randint(1, len(nodes)))

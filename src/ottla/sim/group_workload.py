@@ -163,6 +163,7 @@ class ChainMember:
     # What it does
 
     async def _run(self) -> None:
+        is_committed = True
         while not self._stops:
             try:
                 records = await self._consumer.poll(self._random.randint(1, 40), timeout=_POLL)
@@ -170,10 +171,12 @@ class ChainMember:
                     partition = TopicPartition(record.topic, record.partition)
                     self._checker.take(Delivered(self.group, self.name, partition, record.offset))
                 await self._copy(records)
-                if records and self._chain.commits != "auto":
+                is_committed = is_committed and not records
+                if not is_committed and self._chain.commits != "auto":
                     await self._commit()
+                    is_committed = True
             except (CommitFailedError, MaxPollExceededError):
-                continue  # others go on from the last commit, and it joins again
+                continue  # others go on from the last commit, or this member commits behind its next poll
             except KafkaError as error:
                 if not isinstance(error, AWAY) and not getattr(error, "retriable", False):
                     self.violations.append(RuleViolation("member failed", f"{self.name}: {error!r}"))

@@ -55,6 +55,8 @@ def _rule(scene: Scene, action: faults.Action, count: int) -> Injury:
 
 async def hold_back_requests(scene: Scene) -> Injury:
     """What a client has sent, and sends on these connections, arrives long after the client has sent it again."""
+    if not scene.clients:
+        raise NoVictimError
     client = scene.random.choice(scene.clients)
     nodes = scene.random.sample(scene.all_nodes(), scene.random.randint(1, 3))
     releases = [scene.runtime.network.hold_back(client, scene.machine(node_id)) for node_id in sorted(nodes)]
