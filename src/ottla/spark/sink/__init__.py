@@ -9,6 +9,7 @@
 | recover.py | what a query that is gone has left, for programs |
 | sent_rows.py | what the driver gets to know of a task |
 | transactional.py | the steps of the exactly-once protocol, as writers call them |
+| stable_rows.py | whether tasks have the same rows when a micro-batch runs again |
 | query_id.py, task_numbers.py | which query, micro-batch and task this is |
 | exactly_once/ | the protocol itself, without Spark |
 """
