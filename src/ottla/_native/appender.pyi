@@ -1,10 +1,11 @@
-from typing import Protocol, final
+from collections.abc import Mapping
+from typing import Any, Protocol, final
 
 from typing_extensions import Buffer
 
 from ottla._native.accumulator import Accumulator
 from ottla._native.deliveries import Delivery
-from ottla._native.record_buffer import Headers
+from ottla._native.record_buffer import Headers, RecordBuffer
 from ottla._native.sticky import Load
 
 class Chooser(Protocol):
@@ -27,3 +28,27 @@ class TopicAppender:
         timestamp: int | None = None,
     ) -> Delivery: ...
     def update(self, load: Load) -> None: ...
+
+class Appender(Protocol):
+    def append(
+        self,
+        key: Any,
+        value: Any,
+        headers: Any = None,
+        partition: int | None = None,
+        timestamp: int | None = None,
+        /,
+    ) -> Delivery: ...
+
+class ThreadProducer:
+    _appenders: Mapping[str, Appender]
+    _dirty: Mapping[RecordBuffer, bool]
+    def produce(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> Delivery: ...

@@ -92,13 +92,7 @@ cdef class TopicAppender:
         Keys and values are bytes-like or None, headers pairs of str and bytes-like or None, the timestamp ms.
         BufferFull: there is no room. NoSuchPartitionError: the topic has fewer, as far as is known.
         """
-        cdef arguments taken
-        begin_arguments(&taken)
-        try:
-            take_arguments(&taken, self.settings, key, value, headers, timestamp)
-            return self.place(&taken.one, key, value, partition, 0)
-        finally:
-            release_arguments(&taken)
+        return append_to(self, key, value, headers, partition, timestamp)
 
     cdef Delivery place(self, record *one, object key, object value, object partition, int how):
         cdef Delivery delivery = None
@@ -189,6 +183,51 @@ cdef class TopicAppender:
         return self.partitioner.on_new_batch(partition)
 
 
+cdef inline Delivery append_to(
+    TopicAppender topic, object key, object value, object headers, object partition, object timestamp
+):
+    cdef arguments taken
+    begin_arguments(&taken)
+    try:
+        take_arguments(&taken, topic.settings, key, value, headers, timestamp)
+        return topic.place(&taken.one, key, value, partition, 0)
+    finally:
+        release_arguments(&taken)
+
+
 cdef object as_bytes(object given):
     """Partitioners hash what they are given, and not everything with bytes in it hashes as bytes do."""
     return given if given is None or PyBytes_CheckExact(given) else bytes(given)
+
+
+cdef class ThreadProducer:
+    """`produce()` of a client whose threads append: the usual way of a record, and no other code of Python on it.
+
+    A client has in `_appenders` those of its topics, and in `_dirty` the buffers that the loop has not looked at. What
+    is not usual is its own: `_produce` for a record that finds no appender or is refused, `_notify` behind one that
+    leaves a buffer dirty.
+    """
+
+    cdef public object _appenders
+    cdef public object _dirty
+
+    def produce(self, topic, value=None, key=None, headers=None, partition=None, timestamp=None):
+        """Hands a record over to be sent; blocks only where the buffer is full, for at most `max_block_ms`.
+
+        What comes back is the receipt: `result()` waits for the record to be delivered.
+
+            kafka.produce("orders", b"...", key=b"42", headers=[("trace", b"1")]).result(timeout=10).offset
+        """
+        cdef object appender, delivery
+        try:
+            appender = self._appenders[topic]
+            if type(appender) is TopicAppender:
+                delivery = append_to(<TopicAppender> appender, key, value, headers, partition, timestamp)
+            else:
+                delivery = appender.append(key, value, headers, partition, timestamp)
+        except Exception:
+            # Nothing was appended.
+            return self._produce(topic, value, key, headers, partition, timestamp)
+        if self._dirty:
+            self._notify()
+        return delivery

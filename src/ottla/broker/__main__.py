@@ -1,11 +1,16 @@
-"""`python -m ottla.broker`, and `ottla broker`: a cluster by itself, for clients in any language, until Ctrl-C."""
+"""`python -m ottla.broker`, and `ottla broker`: a cluster by itself, for clients in any language, until Ctrl-C.
+
+Behind `dump` comes another command: what the files of a log directory hold (ottla/broker/dump).
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import gc
+import io
 import logging
+import os
 import signal
 import sys
 from collections.abc import Coroutine, Sequence
@@ -14,14 +19,18 @@ from typing import Any
 from ottla.broker.cluster.cluster import HOST, AsyncCluster
 from ottla.broker.cluster.options import TopicSpec
 from ottla.broker.cluster.releases import RELEASES
+from ottla.broker.dump import command as dump_command
 from ottla.errors import KafkaError
 from ottla.runtime import new_loop
 
 _PROGRAM = "python -m ottla.broker"
+_DUMP = "dump"
 _EXAMPLES = """examples:
   {program}                                one broker on port 9092
   {program} --brokers 3 --topic orders:6   three brokers, 9092 to 9094, and a topic
   {program} --port 0 --log requests        a free port, and every request on standard error
+  {program} --data-dir ./kafka             what it holds is there again at the next start
+  {program} dump DIRECTORY                 what the files of a log directory hold; see dump --help
 """
 _LEVELS = {
     "none": None,
@@ -35,6 +44,9 @@ _LEVELS = {
 
 def main(arguments: Sequence[str] | None = None, program: str = _PROGRAM) -> int:
     """Parses the command line and runs the cluster; `program` is what its help and its errors call it."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments and arguments[0] == _DUMP:
+        return _dump(arguments[1:], f"{program} {_DUMP}")
     parser = _parser(program)
     options = parser.parse_args(arguments)
     _set_up_logging(options.log)
@@ -48,6 +60,7 @@ def main(arguments: Sequence[str] | None = None, program: str = _PROGRAM) -> int
             ports=list(ports),
             host=options.host,
             max_versions=options.release,
+            data_dir=options.data_dir or None,
         )
         _run(_serve(cluster))
     except (ValueError, KafkaError) as error:
@@ -61,11 +74,33 @@ def main(arguments: Sequence[str] | None = None, program: str = _PROGRAM) -> int
     return 0
 
 
+def _dump(arguments: Sequence[str], program: str) -> int:
+    def write(line: str) -> None:
+        sys.stdout.write(f"{line}\n")
+
+    def complain(line: str) -> None:
+        sys.stdout.flush()
+        sys.stderr.write(f"{line}\n")
+
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Records may hold what the terminal cannot show.
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = dump_command.run(arguments, program, write, complain)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader, `head` for one, has enough. The interpreter flushes once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code
+
+
 def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program,
-        description="A Kafka-compatible cluster in memory, for tests and local work. What it holds is gone when it "
-        "ends.",
+        description="A Kafka-compatible cluster for tests and local work. It is in memory, and what it holds is gone "
+        "when it ends, unless --data-dir names a directory to keep it in.",
         epilog=_EXAMPLES.format(program=program),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -92,6 +127,14 @@ def _parser(program: str) -> argparse.ArgumentParser:
         default=[],
         metavar="NAME=VALUE",
         help="a broker config by Kafka's name; may be repeated",
+    )
+    parser.add_argument(
+        "--data-dir",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="keep everything below this directory, for the next start; may be repeated, for several log directories "
+        "per broker",
     )
     parser.add_argument(
         "--rack", action="append", default=[], help="the rack of a broker; once per broker, or not at all"

@@ -46,6 +46,10 @@ class WrittenRecord(NamedTuple):
     """Where it is stored, of one that was acknowledged."""
     may_be_stored: bool = True
     """Of one that failed: whether that is left open."""
+    sent_ms: int = 0
+    """When the producer was given it,"""
+    told_ms: int = 0
+    """and when its outcome was known."""
 
 
 class ReadRecord(NamedTuple):
@@ -79,6 +83,12 @@ Rule = Callable[[History, FinalLogs], Iterator[RuleViolation]]
 
 def record_value(writer: str, partition: int, number: int) -> bytes:
     return f"{writer} {partition} {number}".encode()
+
+
+def record_key(value: bytes, keys: int) -> bytes | None:
+    """The key of a record where every writer has so many."""
+    writer, _, number = value.rsplit(b" ", 2)
+    return b"%s %d" % (writer, int(number) % keys) if keys else None
 
 
 def check_history(history: History, logs: FinalLogs) -> list[RuleViolation]:

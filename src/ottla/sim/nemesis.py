@@ -44,11 +44,15 @@ class NemesisEvent(NamedTuple):
 
 
 def draw_plan(
-    random: Random, active: float, longest: float, kinds: Mapping[str, tuple[Kind, int]] = KINDS
+    random: Random,
+    active: float,
+    longest: float,
+    kinds: Mapping[str, tuple[Kind, int]] = KINDS,
+    lasting: Sequence[str] = LASTING,
 ) -> list[PlannedFault]:
     """Faults for so many seconds; one of them lasts longer than `longest`, which is to be every timeout."""
     seconds = longest * random.uniform(1.05, 1.3)
-    plan = [PlannedFault(random.uniform(1.0, max(1.0, active - seconds)), random.choice(LASTING), seconds)]
+    plan = [PlannedFault(random.uniform(1.0, max(1.0, active - seconds)), random.choice(lasting), seconds)]
     weights = [weight for _, weight in kinds.values()]
     for kind in random.choices(list(kinds), weights, k=random.randint(_FEWEST, _MOST)):
         seconds = random.choice(

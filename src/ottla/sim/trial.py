@@ -203,7 +203,7 @@ class _Trial:
             watch.start()
             workload.start()
             try:
-                await self._until_violated(watch, self._go_through(cluster, workload))
+                await until_violated(watch, self._go_through(cluster, workload))
             finally:
                 await watch.stop()
                 await workload.close()
@@ -220,13 +220,6 @@ class _Trial:
             self._report.digest = self._digest(history)
         self._report.seconds = asyncio.get_running_loop().time()
 
-    async def _until_violated(self, watch: Watch, trial: Coroutine[Any, Any, None]) -> None:
-        going = asyncio.get_running_loop().create_task(trial, name="trial")
-        watch.on_violation = going.cancel
-        (error,) = await asyncio.gather(going, return_exceptions=True)
-        if error is not None and not watch.violations:
-            raise error
-
     async def _go_through(self, cluster: AsyncCluster, workload: Workload) -> None:
         """Everything that happens, up to a cluster that is well again."""
         report, longest = self._report, self._settings.longest
@@ -237,7 +230,7 @@ class _Trial:
             await nemesis.carry_out(draw_plan(self._random, active, longest), active)
             await self._heal(cluster, workload)
         except (TimeoutError, KafkaError) as error:
-            self._violated("not well again", f"{type(error).__name__}: {error}; {_condition(cluster)}")
+            self._violated("not well again", f"{type(error).__name__}: {error}; {condition(cluster, TOPIC)}")
 
     def _violated(self, rule: str, what: str) -> None:
         self._report.violations.append(RuleViolation(rule, what))
@@ -263,6 +256,15 @@ class _Trial:
         for event in self._report.events:
             told.update(f"{event}\n".encode())
         return told.hexdigest()
+
+
+async def until_violated(watch: Watch, trial: Coroutine[Any, Any, None]) -> None:
+    """Goes through a trial, to its end or to the first rule that is seen not to hold."""
+    going = asyncio.get_running_loop().create_task(trial, name="trial")
+    watch.on_violation = going.cancel
+    (error,) = await asyncio.gather(going, return_exceptions=True)
+    if error is not None and not watch.violations:
+        raise error
 
 
 async def until(condition: Callable[[], bool], what: str, within: float) -> None:
@@ -292,12 +294,12 @@ def _is_replicated(cluster: AsyncCluster) -> bool:
     return True
 
 
-def _condition(cluster: AsyncCluster) -> str:
+def condition(cluster: AsyncCluster, topic: str) -> str:
     """What a person wants to see first of a cluster that is not well."""
-    lines = [f"not in sync: {cluster.under_replicated(TOPIC)}, without a leader: {cluster.offline()}"]
+    lines = [f"not in sync: {cluster.under_replicated(topic)}, without a leader: {cluster.offline()}"]
     for node_id, node in sorted(cluster.nodes.items()):
-        for (topic, index), replica in sorted(node.replicas.partitions.items()):
-            if topic == TOPIC:
+        for (name, index), replica in sorted(node.replicas.partitions.items()):
+            if name == topic:
                 lines.append(
                     f"node {node_id}, partition {index}: leader {replica.image.leader} in epoch "
                     f"{replica.leader_epoch}, in sync {replica.image.isr}, high watermark "

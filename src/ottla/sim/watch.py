@@ -54,6 +54,7 @@ class Watch:
         self._committed: dict[int, list[CommittedBatch]] = {}
         # By node and partition, how far a replica has been compared with that.
         self._compared: dict[tuple[int, int], int] = {}
+        self._ignored: set[int] = set()
         self._violations: dict[RuleViolation, None] = {}
         self.on_violation: Callable[[], object] = lambda: None
         """Called with every look at which a rule does not hold."""
@@ -65,6 +66,10 @@ class Watch:
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="watch")
+
+    def ignore(self, index: int) -> None:
+        """From here on what is committed in a partition may change: it was lost, or is compacted."""
+        self._ignored.add(index)
 
     async def stop(self) -> None:
         if self._task is not None:
@@ -111,6 +116,8 @@ class Watch:
                 "two leaders", f"nodes {other} and {node_id} both lead partition {index} in epoch {epoch}"
             )
         committed = len(self._committed.get(index, ()))
+        if index in self._ignored:
+            return
         if epoch == self._epochs[index] and replica.log.log_end_offset < committed:
             self._report(
                 "leader lacks what is committed",
@@ -120,6 +127,8 @@ class Watch:
 
     def _compare(self, node_id: int, index: int, replica: Partition) -> None:
         """What this replica calls committed with what any replica has ever called so."""
+        if index in self._ignored:
+            return
         end = replica.high_watermark
         offset = min(self._compared.get((node_id, index), 0), end)
         committed = self._committed.setdefault(index, [])

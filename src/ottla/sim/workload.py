@@ -29,7 +29,7 @@ from ottla.errors import (
     RequestTimeoutError,
     UnknownBrokerError,
 )
-from ottla.sim.checks import History, ReadRecord, RuleViolation, WrittenRecord, record_value
+from ottla.sim.checks import History, ReadRecord, RuleViolation, WrittenRecord, record_key, record_value
 from ottla.sim.runtime import SimRuntime, generator
 from ottla.wire.records import Delivery
 
@@ -59,6 +59,8 @@ class WorkloadShape:
     """On average, between two bursts of one writer."""
     burst: int = 10
     """The most records of one burst."""
+    keys: int = 0
+    """Of each writer, in turn; 0 for records without a key."""
     writer_options: ClientOptions = field(default_factory=ClientOptions)
     reader_options: ClientOptions = field(default_factory=ClientOptions)
 
@@ -74,8 +76,11 @@ class Writer:
         self._shape = shape
         self._random = generator(runtime.seed, f"workload of {name}")
         self._client = AsyncClient(bootstrap, runtime=runtime.at(name), **shape.writer_options)
+        self._clock = runtime.clock
         self._next = [0] * shape.partitions
-        self._sent: list[tuple[bytes, Delivery]] = []
+        self._sent: list[tuple[bytes, Delivery, int]] = []
+        # By the number of a record among all that were sent, when its outcome was known.
+        self._told: dict[int, int] = {}
         self._pending = 0
         self.acknowledged = 0
 
@@ -95,10 +100,11 @@ class Writer:
         number = self._next[partition]
         self._next[partition] += 1
         value = record_value(self.name, partition, number)
-        delivery = await self._client.produce(self._shape.topic, value, partition=partition)
+        key = record_key(value, self._shape.keys)
+        delivery = await self._client.produce(self._shape.topic, value, key, partition=partition)
         self._pending += 1
-        self._sent.append((value, delivery))
-        delivery.add_done_callback(self._decided)
+        self._sent.append((value, delivery, self._now_ms()))
+        delivery.add_done_callback(partial(self._decided, len(self._sent) - 1))
         return delivery
 
     async def write_surely(self, partition: int) -> None:
@@ -110,8 +116,12 @@ class Writer:
             except (DeliveryError, DeliveryTimeoutError):
                 continue
 
-    def _decided(self, delivery: Delivery) -> None:
+    def _now_ms(self) -> int:
+        return int(self._clock.time() * 1000)
+
+    def _decided(self, number: int, delivery: Delivery) -> None:
         self._pending -= 1
+        self._told[number] = self._now_ms()
         if delivery.error is None:
             self.acknowledged += 1
 
@@ -129,16 +139,21 @@ class Writer:
             return
 
     def written(self) -> list[WrittenRecord]:
-        return [_outcome(value, delivery) for value, delivery in self._sent]
+        return [
+            WrittenRecord(
+                value, int(value.split()[1]), *_outcome(delivery), sent_ms, self._told.get(number, 0)
+            )
+            for number, (value, delivery, sent_ms) in enumerate(self._sent)
+        ]
 
 
-def _outcome(value: bytes, delivery: Delivery) -> WrittenRecord:
-    partition = int(value.split()[1])
+def _outcome(delivery: Delivery) -> tuple[int | None, bool]:
+    """Where a record is stored, and whether it may be, all the same, if that is not known."""
     if not delivery.done():
-        return WrittenRecord(value, partition, None)
+        return None, True
     if delivery.error is None:
-        return WrittenRecord(value, partition, delivery.offset)
-    return WrittenRecord(value, partition, None, getattr(delivery.error, "may_be_stored", True))
+        return delivery.offset, True
+    return None, getattr(delivery.error, "may_be_stored", True)
 
 
 class TopicReader:

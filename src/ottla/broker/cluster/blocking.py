@@ -19,6 +19,7 @@ from typing import Any, Self, TypeVar
 from ottla.broker.cluster.cluster import HOST, AsyncCluster
 from ottla.broker.cluster.options import TopicSpec
 from ottla.broker.cluster.seeding import Seed
+from ottla.broker.cluster.volumes import DataDir
 from ottla.broker.server.faults import Action, Fault, drop
 from ottla.broker.server.telemetry import ClusterTelemetry
 from ottla.runtime import new_loop
@@ -40,6 +41,7 @@ class Cluster:
         ports: Sequence[int] = (),
         host: str = HOST,
         max_versions: Mapping[str, int] | str | None = None,
+        data_dir: DataDir | None = None,
     ) -> None:
         self._cluster = AsyncCluster(
             brokers,
@@ -49,6 +51,7 @@ class Cluster:
             ports=ports,
             host=host,
             max_versions=max_versions,
+            data_dir=data_dir,
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -240,7 +243,7 @@ class Cluster:
         return self.call(self._cluster.offline)
 
     def wait_until_in_sync(
-        self, topic: str | None = None, partition: int | None = None, within: float = 10.0
+        self, topic: str | None = None, partition: int | None = None, within: float = 30.0
     ) -> None:
         """Until every replica of a partition, of a topic or of all topics is in sync."""
         self.run(self._cluster.wait_until_in_sync(topic, partition, within))
@@ -262,12 +265,12 @@ class Cluster:
         return self.call(self._cluster.dump, topic, partition)
 
     def wait_for(
-        self, condition: Callable[[], bool], what: str = "the condition", within: float = 10.0
+        self, condition: Callable[[], bool], what: str = "the condition", within: float = 30.0
     ) -> None:
         """The condition is called on the cluster's loop, so it may look at anything but must not block."""
         self.run(self._cluster.wait_for(condition, what, within))
 
-    def wait_for_records(self, topic: str, count: int, within: float = 10.0) -> list[Record]:
+    def wait_for_records(self, topic: str, count: int, within: float = 30.0) -> list[Record]:
         """The records of a topic, once there are at least that many. It may be created meanwhile."""
         return self.run(self._cluster.wait_for_records(topic, count, within))
 
@@ -286,7 +289,7 @@ class BlockingFault:
     def hits(self) -> int:
         return self.fault.hits
 
-    def wait(self, hits: int = 1, timeout: float = 10.0) -> None:
+    def wait(self, hits: int = 1, timeout: float = 30.0) -> None:
         """Returns when the rule has struck that often; TimeoutError if it does not."""
         try:
             self._cluster.run(self.fault.wait(hits), timeout)

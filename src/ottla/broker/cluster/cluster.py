@@ -22,15 +22,24 @@ from typing import Final, Self
 from ottla.broker.cluster import seeding
 from ottla.broker.cluster.interconnect import Interconnect
 from ottla.broker.cluster.node import Node, NodeFailedError, NodeOptions
-from ottla.broker.cluster.options import TopicSpec, check, check_cluster, check_port, check_rack, topic_specs
+from ottla.broker.cluster.options import (
+    TopicSpec,
+    check,
+    check_cluster,
+    check_port,
+    check_rack,
+    creatable,
+    missing_topics,
+    topic_specs,
+    warn_of_absent_nodes,
+)
 from ottla.broker.cluster.releases import max_versions_of
 from ottla.broker.cluster.seeding import Seed
+from ottla.broker.cluster.volumes import DataDir, Volumes, data_dirs
 from ottla.broker.configs import BrokerConfigs
-from ottla.broker.configs.broker import to_static_text
 from ottla.broker.controller.configs import ControllerRules
 from ottla.broker.controller.node import ControllerNode
 from ottla.broker.controller.state import ControllerState
-from ottla.broker.log.fs import FileSystem, MemoryFileSystem
 from ottla.broker.metadata.features import feature_ranges, supported
 from ottla.broker.metadata.image import PartitionImage
 from ottla.broker.metadata.records import NO_LEADER
@@ -70,6 +79,7 @@ class AsyncCluster:
         ports: Sequence[int] = (),
         host: str = HOST,
         max_versions: Mapping[str, int] | str | None = None,
+        data_dir: DataDir | None = None,
         runtime: Runtime | None = None,
     ) -> None:
         """Nothing starts before `start`, or `async with`.
@@ -78,7 +88,9 @@ class AsyncCluster:
         are broker configs by Kafka's names, checked at once. `racks` has the rack of each broker. `host` is where
         they listen, and what clients connect to. `ports` are fixed ports, one per broker; free ones are
         chosen without. `max_versions` plays an older Kafka: a release ("2.8") or a version per API
-        ({"Fetch": 11}). `runtime` is for simulations; every node is a machine of its own there.
+        ({"Fetch": 11}). `data_dir` keeps everything in a directory, for the next cluster that is given it; several
+        are one log directory each for every broker. `runtime` is for simulations; every node is a machine of its
+        own there.
         """
         self._config = check_cluster(brokers, racks, ports, host, config)
         self._runtime = runtime or SystemRuntime(MovableClock())
@@ -109,12 +121,13 @@ class AsyncCluster:
         self._stopping: dict[int, Node] = {}
         self._failed: dict[int, Node] = {}
         self._closing: asyncio.Task[None] | None = None
-        self._volumes: dict[int, FileSystem] = {}
+        self.volumes = Volumes(data_dirs(data_dir))
+        """Where everything is kept; tests and simulations give it disks that fail, before `start`."""
         self._interconnect = Interconnect()
-        self._controller_fs: FileSystem = MemoryFileSystem()
         self._controller_port = 0
         self._controller_starts = False
         self.cluster_id = str(Uuid(self._runtime.random.randbytes(16)))
+        """With a `data_dir` that has been used before it is another one after `start`."""
         self._controller: ControllerNode | None = None
 
     # Life
@@ -133,18 +146,24 @@ class AsyncCluster:
         if self._controller is not None:
             raise RuntimeError("the cluster has been started already; for another one make a new Cluster")
         try:
-            await self._start_controller()
+            self.cluster_id = self.volumes.claim_cluster(self.cluster_id, self._runtime.random)
+            await self._start_controller(nodes_are_gone=True)
             for options in self._options.values():
                 self._make(options)
             await all_of([node.start() for node in self.nodes.values()])
-            if self._topics:
-                await self.create_topics(self._topics)
+            warn_of_absent_nodes(len(self._options), self.controller.state.image)
+            missing = missing_topics(self._topics, self.controller.state.image)
+            if missing:
+                await self.create_topics(missing)
         except BaseException:
             await self.close()
             raise
 
     async def close(self) -> None:
-        """Stops everything at once; its records are gone. A second call waits for the first."""
+        """Stops everything, in memory at once; with a `data_dir` its nodes stop cleanly, as Kafka's do.
+
+        A second call waits for the first.
+        """
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())
         await asyncio.shield(self._closing)
@@ -153,10 +172,13 @@ class AsyncCluster:
         nodes = [*self.nodes.values(), *self._stopping.values(), *self._failed.values()]
         self.nodes = {}
         try:
-            await all_of([node.stop(clean=False) for node in nodes])
+            await all_of([node.stop(clean=not self.volumes.in_memory) for node in nodes])
         finally:
-            if self._controller is not None:
-                await self._controller.stop()
+            try:
+                if self._controller is not None:
+                    await self._controller.stop()
+            finally:
+                self.volumes.close()
 
     @property
     def bootstrap(self) -> str:
@@ -196,12 +218,14 @@ class AsyncCluster:
             supported_features=features,
         )
         runtime = self._runtime.at(_CONTROLLER_HOST)
-        return ControllerNode(runtime, self._controller_fs, state, self._configs)
+        return ControllerNode(runtime, self.volumes.controller, state, self._configs)
 
-    async def _start_controller(self) -> None:
+    async def _start_controller(self, *, nodes_are_gone: bool = False) -> None:
         controller = self._controller = self._make_controller()
         try:
-            await controller.start(self._host or _CONTROLLER_HOST, self._controller_port)
+            await controller.start(
+                self._host or _CONTROLLER_HOST, self._controller_port, nodes_are_gone=nodes_are_gone
+            )
         except BaseException:
             await controller.stop(clean=False)
             raise
@@ -311,7 +335,7 @@ class AsyncCluster:
         if node_id not in self._options:
             raise ValueError(f"node {node_id} does not exist")
         del self._options[node_id]
-        self._volumes.pop(node_id, None)
+        self.volumes.forget(node_id)
         decision = self.controller.state.unregister_broker(UnregisterBrokerRequest(broker_id=node_id))
         response: UnregisterBrokerResponse = await self.controller.carry_out(decision)
         raise_for_code(response.error_code, response.error_message, broker=node_id)
@@ -358,18 +382,7 @@ class AsyncCluster:
 
     async def create_topics(self, topics: Mapping[str, int | TopicSpec]) -> None:
         """Creates topics; raises what the controller says where it refuses one."""
-        requested = [
-            CreateTopicsRequest.CreatableTopic(
-                name=name,
-                num_partitions=spec.partitions,
-                replication_factor=spec.replicas,
-                configs=[
-                    CreateTopicsRequest.CreatableTopicConfig(name=key, value=to_static_text(value))
-                    for key, value in spec.config.items()
-                ],
-            )
-            for name, spec in topic_specs(topics).items()
-        ]
+        requested = creatable(topic_specs(topics))
         self.controller  # noqa: B018  says why it cannot decide anything any more
         node = self._any_node()
         try:
@@ -451,7 +464,7 @@ class AsyncCluster:
 
     def _replicas(self, topic: str, index: int) -> AbstractContextManager[dict[int, Partition]]:
         image = self.controller.state.image
-        return seeding.replicas(self.nodes, self._volume, image, topic, index, self.clock)
+        return seeding.replicas(self.nodes, image, topic, index, self.clock)
 
     def dump(self, topic: str, partition: int | None = None) -> list[Record]:
         """The records of a partition, or of all partitions one after the other, as far as they are committed."""
@@ -476,7 +489,7 @@ class AsyncCluster:
             return seeding.dump(replica)
 
     async def wait_for(
-        self, condition: Callable[[], bool], what: str = "the condition", within: float = 10.0
+        self, condition: Callable[[], bool], what: str = "the condition", within: float = 30.0
     ) -> None:
         """Returns as soon as the condition holds; TimeoutError, which says what was waited for, if it never does."""
         if not within >= 0:
@@ -491,7 +504,7 @@ class AsyncCluster:
             await asyncio.sleep(_POLL)
 
     async def wait_until_in_sync(
-        self, topic: str | None = None, partition: int | None = None, within: float = 10.0
+        self, topic: str | None = None, partition: int | None = None, within: float = 30.0
     ) -> None:
         """Until every replica of a partition, of all partitions of a topic or of all topics is in sync."""
         what = "every replica in sync" if topic is None else f"every replica of {topic} in sync"
@@ -516,7 +529,7 @@ class AsyncCluster:
         every = self.controller.state.image.all_partitions()
         return [(topic.name, index) for topic, index, image in every if not image.has_leader]
 
-    async def wait_for_records(self, topic: str, count: int, within: float = 10.0) -> list[Record]:
+    async def wait_for_records(self, topic: str, count: int, within: float = 30.0) -> list[Record]:
         """The records of a topic, once there are at least that many. It may be created meanwhile."""
 
         def have_come() -> bool:
@@ -533,7 +546,7 @@ class AsyncCluster:
             options,
             cluster_id=self.cluster_id,
             runtime=self._runtime.at(options.host),
-            fs=self._volume(options.id),
+            directories=self.volumes.directories(options.id, self.cluster_id, self._runtime.random),
             interconnect=self._interconnect,
             faults=self.faults,
             telemetry=self.telemetry,
@@ -542,12 +555,6 @@ class AsyncCluster:
             on_failure=self._note_failure,
         )
         return node
-
-    def _volume(self, node_id: int) -> FileSystem:
-        """What a node has written, which outlives it."""
-        if node_id not in self._volumes:
-            self._volumes[node_id] = MemoryFileSystem()
-        return self._volumes[node_id]
 
     def _note_failure(self, node: Node) -> None:
         if self.nodes.get(node.id) is node:

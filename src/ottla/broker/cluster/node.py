@@ -27,11 +27,11 @@ from ottla.broker.coordinator.runtime import CoordinatorRuntime
 from ottla.broker.coordinator.transactions.coordinator import TransactionCoordinator
 from ottla.broker.handlers import BROKER_APIS
 from ottla.broker.handlers.context import NodeContext
-from ottla.broker.log.checkpoints import take_clean_shutdown, write_clean_shutdown
 from ottla.broker.log.config import NEVER
-from ottla.broker.log.fs import FileSystem
+from ottla.broker.log.log_dir import LogDirectories
 from ottla.broker.metadata.controller_channel import BrokerIdentity, ControllerChannel, Listener
 from ottla.broker.metadata.image import Delta, MetadataImage
+from ottla.broker.replication.log_cleaner import LogCleaner
 from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.broker.server.background import BackgroundTasks, reason, timed
 from ottla.broker.server.dispatch import Dispatcher
@@ -77,7 +77,7 @@ class Node:
         *,
         cluster_id: str,
         runtime: Runtime,
-        fs: FileSystem,
+        directories: LogDirectories,
         interconnect: Interconnect,
         faults: Faults,
         telemetry: ClusterTelemetry,
@@ -92,24 +92,38 @@ class Node:
         self.configs = NodeConfigs(options.config or {}, options.id, self.image)
         self.link = ControllerChannel(
             controller,
-            BrokerIdentity(self.id, cluster_id, self.rack, take_clean_shutdown(fs)),
+            BrokerIdentity(
+                self.id,
+                cluster_id,
+                self.rack,
+                directories.previous_epoch,
+                tuple(directory.id for directory in directories.online),
+            ),
             runtime,
             self.image,
             self.configs,
             on_change=self._apply,
             fail=self.fail,
         )
-        self._fs = fs
         self._interconnect = interconnect
         links = interconnect.links_of(self.id, runtime.clock)
         self.replicas = ReplicaManager(
             self.id,
             self.image,
             self.configs,
-            fs,
-            runtime.clock,
+            directories,
+            runtime,
             controller=self.link,
             link=links,
+            fail=self.fail,
+        )
+        self.cleaner = LogCleaner(
+            self.id,
+            self.replicas.partitions,
+            self.configs,
+            directories,
+            runtime,
+            checkpoint=self.replicas.checkpoint_cleaner_offsets,
             fail=self.fail,
         )
         self.groups = CoordinatorRuntime(
@@ -194,11 +208,12 @@ class Node:
         except ConnectionAbortedError:
             self.check_alive()  # why it has stopped, where that was its own failure
             raise
-        self.replicas.delete_strays()
+        self.replicas.put_strays_aside()
         self._is_ready = True
         if not self._is_paused:
             self.server.resume()
         self._schedule()
+        self.cleaner.start()
         _log.info("node %s serves on %s:%s", self.id, self.host, self.port)
 
     async def stop(self, *, clean: bool = True) -> None:
@@ -238,12 +253,8 @@ class Node:
         await self.background.close()
         await self.groups.close()
         await self.transactions.close()
+        await self.cleaner.close()
         await self.replicas.close(clean=clean)
-        if clean:
-            try:
-                write_clean_shutdown(self._fs, self.link.broker_epoch)
-            except OSError as error:
-                _log.warning("node %s will not be known to have stopped cleanly: %s", self.id, error)
         _log.info("node %s has stopped", self.id)
 
     def pause(self) -> None:
@@ -252,6 +263,7 @@ class Node:
         self.dispatcher.pause()
         self.peers.pause()
         self.replicas.pause()
+        self.cleaner.pause()
         self.groups.pause()
         self.transactions.pause()
         self.link.pause()
@@ -260,6 +272,7 @@ class Node:
         self._is_paused = False
         self.link.resume()
         self.replicas.resume()
+        self.cleaner.resume()
         self.groups.resume()
         self.transactions.resume()
         self.peers.resume()
@@ -297,11 +310,42 @@ class Node:
             lambda: value("replica.lag.time.max.ms") / 2000,
             self.replicas.shrink_isrs,
         )
-        self._every(
-            "it cannot write its high watermarks",
-            lambda: value("replica.high.watermark.checkpoint.interval.ms") / 1000,
-            self._checkpoint,
-        )
+        for config, what, write in (
+            (
+                "replica.high.watermark.checkpoint.interval.ms",
+                "its high watermarks",
+                self.replicas.checkpoint_high_watermarks,
+            ),
+            (
+                "log.flush.offset.checkpoint.interval.ms",
+                "its recovery points",
+                self.replicas.checkpoint_recovery_points,
+            ),
+            (
+                "log.flush.start.offset.checkpoint.interval.ms",
+                "where its logs begin",
+                self.replicas.checkpoint_log_starts,
+            ),
+        ):
+            self._checkpoint_every(config, what, write)
+        if value("log.flush.scheduler.interval.ms") < NEVER:
+            self._every(
+                "it cannot flush its logs",
+                lambda: value("log.flush.scheduler.interval.ms") / 1000,
+                lambda: self.replicas.flush_old(self.context.now_ms()),
+            )
+
+    def _checkpoint_every(self, config: str, what: str, write: Callable[[], None]) -> None:
+        def checkpoint() -> None:
+            try:
+                write()
+            except OSError as error:
+                # The next one may succeed; until then a restart begins with older ones, which costs time only.
+                _log.warning("node %s cannot write down %s: %s", self.id, what, error)
+
+        interval = self.configs.value
+        # Kafka allows 0, and would write without a pause: once in a millisecond is as often as a clock can tell.
+        self._every(f"it cannot write down {what}", lambda: max(interval(config), 1) / 1000, checkpoint)
 
     def _every(self, failure: str, interval: Callable[[], float], work: Callable[[], None]) -> None:
         """Works again and again; a failure stops the node, which says what it cannot do."""
@@ -312,13 +356,6 @@ class Node:
             self._every(failure, interval, work)
 
         self._timers[failure] = self.runtime.clock.call_later(interval(), timed(again, failure, self.fail))
-
-    def _checkpoint(self) -> None:
-        try:
-            self.replicas.checkpoint_high_watermarks()
-        except OSError as error:
-            # The next one may succeed; until then a restart begins with older watermarks, which costs nothing.
-            _log.warning("node %s cannot write its high watermarks: %s", self.id, error)
 
 
 def _can_verify(apis: Mapping[int, Handler]) -> bool:

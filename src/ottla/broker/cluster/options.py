@@ -5,11 +5,22 @@ Inside the cluster a mistake would show as something else; here it is named, wit
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from ottla.broker.configs.broker import to_static_text
+from ottla.wire.messages import CreateTopicsRequest
+from ottla.wire.resources import ConfigResourceType
+
+if TYPE_CHECKING:
+    from ottla.broker.metadata.image import MetadataImage, TopicImage
+
+_log = logging.getLogger("ottla.broker.cluster.options")
 
 _HIGHEST_PORT: Final = 65535
+_MOST_BROKERS: Final = 1000
 
 
 @dataclass(frozen=True)
@@ -40,6 +51,58 @@ def _spec(name: str, given: int | TopicSpec) -> TopicSpec:
     return spec
 
 
+def creatable(topics: Mapping[str, TopicSpec]) -> list[CreateTopicsRequest.CreatableTopic]:
+    """What a request to create them says."""
+    return [
+        CreateTopicsRequest.CreatableTopic(
+            name=name,
+            num_partitions=spec.partitions,
+            replication_factor=spec.replicas,
+            configs=[
+                CreateTopicsRequest.CreatableTopicConfig(name=key, value=to_static_text(value))
+                for key, value in spec.config.items()
+            ],
+        )
+        for name, spec in topics.items()
+    ]
+
+
+def missing_topics(topics: Mapping[str, TopicSpec], image: MetadataImage) -> dict[str, TopicSpec]:
+    """Those that are not there from an earlier life of the cluster; one that is, but differs, is a ValueError."""
+    for name, spec in topics.items():
+        if name in image.topics:
+            overrides = image.config_overrides(ConfigResourceType.TOPIC, name)
+            _check_as_wanted(name, spec, image.topics[name], overrides)
+    return {name: spec for name, spec in topics.items() if name not in image.topics}
+
+
+def _check_as_wanted(name: str, spec: TopicSpec, known: TopicImage, overrides: Mapping[str, str]) -> None:
+    replicas = len(known.partitions[0].replicas)
+    found = {"partitions": len(known.partitions), "replicas": replicas, **overrides}
+    wanted: dict[str, object] = {"partitions": spec.partitions, "replicas": spec.replicas}
+    wanted |= {key: to_static_text(value) for key, value in spec.config.items()}
+    if spec.replicas == -1:
+        del wanted["replicas"]
+    for what, value in wanted.items():
+        if found.get(what) != value:
+            raise ValueError(
+                f"topic {name!r} exists with {what} {found.get(what, 'not set')}, not {value}: leave it out of "
+                "topics, or alter it with an admin client"
+            )
+
+
+def warn_of_absent_nodes(brokers: int, image: MetadataImage) -> None:
+    """A data directory may have been that of more nodes; that some of them are missing shows nowhere else."""
+    absent = sorted(node for node in image.brokers if node > brokers)
+    if absent:
+        _log.warning(
+            "nodes %s of this data directory are not started, and what only they have is offline; brokers=%s "
+            "starts all",
+            ", ".join(map(str, absent)),
+            absent[-1],
+        )
+
+
 def _default_config(brokers: int) -> dict[str, object]:
     """Where the defaults of Kafka need three brokers, or patience."""
     replicas = min(3, brokers)
@@ -63,6 +126,8 @@ def check_cluster(
     check("brokers", brokers, int, "a number")
     if brokers < 1:
         raise ValueError(f"brokers={brokers}: a cluster has at least one")
+    if brokers > _MOST_BROKERS:
+        raise ValueError(f"brokers={brokers}: a process has room, and ports, for at most {_MOST_BROKERS}")
     for name, given in (("racks", racks), ("ports", ports)):
         check(name, given, (list, tuple, range), "a list with one entry for each broker")
         if given and len(given) != brokers:

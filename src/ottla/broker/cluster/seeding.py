@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ottla.broker.configs import TopicConfigs, log_config
-from ottla.broker.log.log import Log
 from ottla.broker.log.validation import only_batch
 from ottla.broker.replication.partition import FetchTimes, Partition
-from ottla.broker.replication.replica_manager import log_directory
 from ottla.wire.batches import Headers, encode_batch
 from ottla.wire.records import Record, decode_fetch
 from ottla.wire.resources import ConfigResourceType
 
 if TYPE_CHECKING:
     from ottla.broker.cluster.node import Node
-    from ottla.broker.log.fs import FileSystem
     from ottla.broker.metadata.image import MetadataImage, TopicImage
     from ottla.runtime import Clock
 
@@ -34,7 +31,6 @@ _ACKS_LEADER = 1
 @contextmanager
 def replicas(
     nodes: Mapping[int, Node],
-    volume: Callable[[int], FileSystem],
     image: MetadataImage,
     topic: str,
     index: int,
@@ -49,8 +45,10 @@ def replicas(
         if node is None:
             continue
         replica = node.replicas.partitions.get((topic, index))
+        if replica is not None and replica.topic_id != known.id:
+            continue  # it still has a topic of the same name that was deleted
         if replica is None:
-            replica = _open(node, volume(node_id), image, known, index)
+            replica = _open(node, image, known, index)
             replica.become(known.partitions[index], clock.monotonic())
             opened.append((node, replica))
         found[node_id] = replica
@@ -58,14 +56,13 @@ def replicas(
         yield found
     finally:
         for node, replica in opened:
-            replica.log.close()
             node.replicas.expect(replica)
 
 
-def _open(node: Node, fs: FileSystem, image: MetadataImage, topic: TopicImage, index: int) -> Partition:
+def _open(node: Node, image: MetadataImage, topic: TopicImage, index: int) -> Partition:
     overrides = image.config_overrides(ConfigResourceType.TOPIC, topic.name)
     config = log_config(TopicConfigs(overrides, node.configs.broker))
-    log = Log.open(fs, log_directory(topic.name, index, topic.id), config, node.context.now_ms())
+    log = node.replicas.open_log(topic.name, index, topic.id, config, node.context.now_ms())
     # Whatever is in it was put there by an earlier seed, on every replica.
     return Partition(node.id, topic.name, topic.id, index, log, high_watermark=log.log_end_offset)
 
@@ -75,6 +72,8 @@ def append(
 ) -> int:
     """Appends records on every replica in sync, so that they can be seen at once; the first offset."""
     now_ms = leader.context.now_ms()
+    if leader.id not in replicas:
+        raise RuntimeError(f"node {leader.id} has not heard yet that the topic was deleted and made again")
     replica = replicas[leader.id]
     replica.check_leader()
     first = replica.log.log_end_offset

@@ -30,6 +30,7 @@ from ottla.errors import (
     InconsistentClusterIdError,
     UnsupportedVersionError,
 )
+from ottla.wire import Uuid
 from ottla.wire.messages import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -131,6 +132,10 @@ def heartbeat(
         return Decision([], BrokerHeartbeatResponse(error_code=error.code))
     broker = context.image.brokers[request.broker_id]
     session = context.sessions.touch(broker.id, broker.epoch, request.current_metadata_offset, now)
+    lost = tuple(each for each in broker.log_dirs if each in request.offline_log_dirs)
+    if lost:
+        # By itself: what else the heartbeat brings is decided with the next one, when this is known.
+        return Decision(_lose(context, broker, lost), BrokerHeartbeatResponse(is_fenced=broker.fenced))
     next_ = _next_state(context, broker, request)
     records = _transition(context, broker, next_)
     if next_ is _Next.SHUTDOWN_NOW:
@@ -220,6 +225,7 @@ def _registration(
             SupportedFeature(feature.name, feature.min_supported_version, feature.max_supported_version)
             for feature in request.features
         ),
+        log_dirs=tuple(request.log_dirs),
     )
     return record, cleanup
 
@@ -282,6 +288,16 @@ def _fencing(context: Context, broker: BrokerImage) -> list[MetadataRecord]:
     return [
         *elections.departure(context, broker.id),
         BrokerChangeRecord(broker.id, broker.epoch, fenced=True),
+    ]
+
+
+def _lose(context: Context, broker: BrokerImage, lost: tuple[Uuid, ...]) -> list[MetadataRecord]:
+    """Directories of a broker have failed (KIP-858): others lead what lies there."""
+    left = tuple(each for each in broker.log_dirs if each not in lost)
+    concerned = elections.in_directories(context, broker.id, lost)
+    return [
+        BrokerChangeRecord(broker.id, broker.epoch, log_dirs=left),
+        *elections.departure(context, broker.id, only=concerned),
     ]
 
 

@@ -13,7 +13,7 @@ in common, none that is not the partition's, and there is an ELR only next to an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, TypeAlias
@@ -203,33 +203,61 @@ def propose(
     *,
     acceptable: Acceptable | None = None,
     election_type: Election | None = None,
+    found_on: int | None = None,
 ) -> PartitionChangeRecord | None:
-    """The change of one partition, with the cluster's rules filled in."""
-    if acceptable is None:
-        acceptable = context.image.is_active
+    """The change of one partition, with the cluster's rules filled in.
+
+    `found_on` is a broker whose replica lies in a directory that works, which the image does not know yet.
+    """
+    is_active = context.image.is_active if acceptable is None else acceptable
+
+    def can_lead(replica: int) -> bool:
+        return is_active(replica) and (
+            replica == found_on or context.image.has_directory(topic.id, index, replica)
+        )
+
     if election_type is None:
         election_type = Election.UNCLEAN if allows_unclean(context, topic.name) else Election.ONLINE
     min_isr = int(context.topic_config(topic.name, MIN_ISR)) if context.keeps_elr else None
     partition = topic.partitions[index]
-    return change(topic.id, index, partition, target, acceptable, election_type, min_isr=min_isr)
+    return change(topic.id, index, partition, target, can_lead, election_type, min_isr=min_isr)
 
 
 def allows_unclean(context: Context, topic: str) -> bool:
     return bool(context.topic_config(topic, "unclean.leader.election.enable"))
 
 
+def in_directories(
+    context: Context, broker_id: int, directories: Collection[Uuid]
+) -> frozenset[tuple[Uuid, int]]:
+    """The partitions, by topic id and index, whose replica on a broker lies in one of these."""
+    return frozenset(
+        (topic_id, index)
+        for topic_id, places in context.image.directories.items()
+        for (index, broker), directory in places.items()
+        if broker == broker_id and directory in directories
+    )
+
+
 def departure(
-    context: Context, broker_id: int, *, unclean_shutdown: bool = False
+    context: Context,
+    broker_id: int,
+    *,
+    unclean_shutdown: bool = False,
+    only: Collection[tuple[Uuid, int]] | None = None,
 ) -> Iterator[PartitionChangeRecord]:
     """What happens when a broker stops leading: it leaves every ISR, and others take over.
 
-    After an unclean shutdown, where its logs may have lost their ends, it leaves every ELR as well.
+    After an unclean shutdown, where its logs may have lost their ends, it leaves every ELR as well. With `only` it
+    stops with these partitions, by topic id and index.
     """
 
     def acceptable(replica: int) -> bool:
         return replica != broker_id and context.image.is_active(replica)
 
     for topic, index, partition in context.image.all_partitions():
+        if only is not None and (topic.id, index) not in only:
+            continue
         if broker_id in partition.isr or (unclean_shutdown and broker_id in partition.elr):
             target = PartitionTarget.of(
                 partition,
@@ -256,6 +284,17 @@ def arrival(context: Context, broker_id: int) -> Iterator[PartitionChangeRecord]
         made = propose(context, topic, index, PartitionTarget.of(partition), acceptable=acceptable)
         if made is not None:
             yield made
+
+
+def found(
+    context: Context, broker_id: int, only: Collection[tuple[Uuid, int]]
+) -> Iterator[PartitionChangeRecord]:
+    """What happens when replicas of a broker turn out to lie in a directory that works: they may lead again."""
+    for topic, index, partition in _leaderless(context):
+        if (topic.id, index) in only:
+            made = propose(context, topic, index, PartitionTarget.of(partition), found_on=broker_id)
+            if made is not None:
+                yield made
 
 
 def preferred(context: Context) -> Iterator[PartitionChangeRecord]:

@@ -37,6 +37,7 @@ from ottla.wire.messages import (
     AlterConfigsRequest,
     AlterPartitionReassignmentsRequest,
     AlterPartitionRequest,
+    AssignReplicasToDirsRequest,
     BrokerHeartbeatRequest,
     BrokerRegistrationRequest,
     CreatePartitionsRequest,
@@ -166,6 +167,15 @@ async def heartbeat(controller: ControllerNode, request: BrokerHeartbeatRequest,
         await controller.known_to_nodes(offset)
         decision = controller.state.broker_heartbeat(request, controller.now())
         controller.commit(decision.records)
+    return decision.response
+
+
+@handles(AssignReplicasToDirsRequest, versions=range(1))
+def assign_replicas_to_dirs(
+    controller: ControllerNode, request: AssignReplicasToDirsRequest, call: Call
+) -> Any:
+    decision = controller.state.assign_replicas(request)
+    controller.commit(decision.records)
     return decision.response
 
 

@@ -38,7 +38,13 @@ DIRECTORY: Final = f"{METADATA_TOPIC}-0"
 _STATE: Final = f"{DIRECTORY}/quorum-state"
 _SUFFIX: Final = ".checkpoint"
 _READ_BYTES: Final = 8 * 1024 * 1024
-_LOG_CONFIG: Final = LogConfig(retention_ms=-1, max_message_bytes=NEVER, message_timestamp_after_max_ms=NEVER)
+_LOG_CONFIG: Final = LogConfig(
+    retention_ms=-1,
+    max_message_bytes=NEVER,
+    message_timestamp_after_max_ms=NEVER,
+    # As in Kafka: what the controller has decided, and nodes act upon, survives a power loss.
+    flush_messages=1,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +124,11 @@ class MetadataLog:
     @property
     def end_offset(self) -> int:
         return self._log.log_end_offset
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether what the disk has of the log is not known any more: nothing can be written to it."""
+        return self._log.has_failed
 
     def append(self, records: Sequence[MetadataRecord], now_ms: int) -> None:
         """Appends a decision, all of it or, where it raises, nothing."""

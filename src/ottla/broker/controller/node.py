@@ -30,7 +30,13 @@ from ottla.broker.server.background import reason, timed
 from ottla.broker.server.dispatch import Dispatcher
 from ottla.broker.server.faults import Faults
 from ottla.broker.server.server import Limits, Server
-from ottla.errors import BrokerError, NotControllerError, PositionOutOfRangeError, SnapshotNotFoundError
+from ottla.errors import (
+    BrokerError,
+    KafkaStorageError,
+    NotControllerError,
+    PositionOutOfRangeError,
+    SnapshotNotFoundError,
+)
 from ottla.runtime import Runtime, Timer
 from ottla.wire import Message, Uuid
 
@@ -78,14 +84,20 @@ class ControllerNode:
         """Why it has stopped by itself."""
         self._ending: asyncio.Task[None] | None = None
 
-    async def start(self, host: str, port: int = 0) -> None:
-        """Takes over what the log has, or begins a new cluster; a free port is chosen where none is named."""
+    async def start(self, host: str, port: int = 0, *, nodes_are_gone: bool = False) -> None:
+        """Takes over what the log has, or begins a new cluster; a free port is chosen where none is named.
+
+        `nodes_are_gone` says that no node can have outlived the last controller: none gets a session to be heard of.
+        """
         image = self._log.replay()
         self.state.take_over(image, self.now())
         self.host = host
         self.port = await self._server.listen(host, port)
         if not self._log.end_offset:
             self.commit(self.state.bootstrap())
+        if nodes_are_gone:
+            for broker_id in list(self.state.image.brokers):
+                self.commit(self.state.fence_broker(broker_id))
         self._look_again(_AT_LEAST)
         self._tend("leader.imbalance.check.interval.seconds", 1, self.state.balance_leaders)
         self._tend("unclean.leader.election.interval.ms", 1000, self.state.elect_unclean_leaders)
@@ -141,7 +153,7 @@ class ControllerNode:
             raise NotControllerError(f"The controller has stopped: {self.failure}")
         if records:
             now_ms = self.now_ms()
-            self._log.append(records, now_ms)
+            self._append(records, now_ms)
             try:
                 self.state.apply(records)
             except Exception as error:
@@ -151,6 +163,14 @@ class ControllerNode:
             self._wake()
             self._tend_log(now_ms)
         return self._log.end_offset
+
+    def _append(self, records: Sequence[MetadataRecord], now_ms: int) -> None:
+        try:
+            self._log.append(records, now_ms)
+        except KafkaStorageError as error:
+            if self._log.is_lost:
+                self.fail("it cannot write the metadata log any more", error)
+            raise
 
     def _tend_log(self, now_ms: int) -> None:
         try:
@@ -203,6 +223,10 @@ class ControllerNode:
             raise
         if offset < self._log.start_offset:
             return b""  # a snapshot has taken its place meanwhile, which the next fetch gets to know
+        return self._log.read(offset, max_bytes)
+
+    def stored(self, offset: int, max_bytes: int) -> bytes:
+        """What the log has from `offset` on, for who looks at the controller from outside."""
         return self._log.read(offset, max_bytes)
 
     def snapshot_for(self, offset: int) -> SnapshotId | None:

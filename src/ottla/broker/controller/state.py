@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ottla.broker.controller import (
     brokers,
     configs,
+    directories,
     elections,
     features,
     in_sync,
@@ -35,6 +36,8 @@ from ottla.wire.messages import (
     AlterPartitionReassignmentsResponse,
     AlterPartitionRequest,
     AlterPartitionResponse,
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
@@ -125,6 +128,10 @@ class ControllerState:
     def has_read(self, broker_id: int, metadata_offset: int) -> None:
         """A broker has fetched the metadata log up to and with this offset; heartbeats say so only later."""
         self._sessions.note_offset(broker_id, metadata_offset)
+
+    def assign_replicas(self, request: AssignReplicasToDirsRequest) -> Decision[AssignReplicasToDirsResponse]:
+        """A broker says in which of its directories replicas lie."""
+        return directories.assign(self._context, request)
 
     # Topics
 

@@ -141,10 +141,10 @@ class _LedPartition(Generic[_S]):
     # Loading
 
     async def load(self) -> None:
-        log = self.partition.log
-        offset = log.log_start_offset
-        while offset < log.log_end_offset:
-            piece = log.read(offset, _LOAD_BYTES, at_least_one=True)
+        offset = self.partition.log.log_start_offset
+        while offset < self.partition.log.log_end_offset:
+            # Between two pieces the replica may have moved to another directory.
+            piece = self.partition.log.read(offset, _LOAD_BYTES, at_least_one=True)
             data = b"".join(piece.parts)
             for header in batch_headers(data):
                 batch = memoryview(data)[header.position : header.position + header.size]
@@ -159,7 +159,7 @@ class _LedPartition(Generic[_S]):
                 self._replay(batch, max(offset, header.base_offset), producer)
             offset = piece.next_offset
             await asyncio.sleep(0)
-        self._written = log.log_end_offset
+        self._written = self.partition.log.log_end_offset
         self.shard.on_committed(self.partition.high_watermark)
         self.state = _State.ACTIVE
         self.shard.on_loaded()

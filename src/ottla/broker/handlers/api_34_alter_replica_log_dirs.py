@@ -1,9 +1,13 @@
 """AlterReplicaLogDirs: move replicas of a node between its log directories (KIP-113).
 
-A node has one directory: a replica is there already, and nothing happens, or the path is wrong. Any other path is
-LOG_DIR_NOT_FOUND, also one that only leads to the same place; only then comes what is wrong with the partition. That
-is REPLICA_NOT_AVAILABLE for one of other nodes, UNKNOWN_TOPIC_OR_PARTITION for one that is on none. A topic whose
-name has no room for what Kafka calls a log on the move is INVALID_TOPIC_EXCEPTION before all of it. A partition
+The response says that the moves have begun (replication/log_dir_moves.py); DescribeLogDirs shows how far they are. To
+name the directory that a replica is in ends its move. A replica that the node does not have yet is made in the
+directory when it comes, and is an error all the same: REPLICA_NOT_AVAILABLE for one of other nodes,
+UNKNOWN_TOPIC_OR_PARTITION for one that is on none.
+
+Any path that is none of the node's is LOG_DIR_NOT_FOUND, also one that only leads to the same place; only then comes
+what is wrong with the partition. A directory that is offline is KAFKA_STORAGE_ERROR, and so is any move while one is.
+A topic whose name has no room for that of a log on the move is INVALID_TOPIC_EXCEPTION before all of it. A partition
 named twice goes to the path that comes last.
 """
 
@@ -11,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.log.log_dir import log_dir
+from ottla.broker.log.log_dir import can_move
 from ottla.broker.server.registry import handles
 from ottla.errors import (
     BrokerError,
@@ -26,11 +30,6 @@ if TYPE_CHECKING:
     from ottla.broker.handlers.context import NodeContext
     from ottla.broker.replication.partition import PartitionKey
     from ottla.broker.server.call import Call
-
-_LONGEST_NAME: Final = 255
-"""Of a file, on most systems."""
-_FUTURE_SUFFIX: Final = len(".0123456789abcdef0123456789abcdef-future")
-"""Kafka copies a log into a directory with such a name, behind topic and partition."""
 
 _NONE: Final = 0
 
@@ -61,7 +60,7 @@ def _destinations(request: AlterReplicaLogDirsRequest) -> dict[PartitionKey, str
 def _moved(node: NodeContext, key: PartitionKey, path: str) -> int:
     """The error code of one partition."""
     try:
-        _check(node, key, path)
+        _move(node, key, path)
     except NotLeaderOrFollowerError:
         # What this API has said before Kafka had a better word for it.
         return ReplicaNotAvailableError.code
@@ -70,13 +69,15 @@ def _moved(node: NodeContext, key: PartitionKey, path: str) -> int:
     return _NONE
 
 
-def _check(node: NodeContext, key: PartitionKey, path: str) -> None:
+def _move(node: NodeContext, key: PartitionKey, path: str) -> None:
     topic, index = key
-    if len(f"{topic}-{index}") + _FUTURE_SUFFIX > _LONGEST_NAME:
+    if not can_move(topic, index):
         raise InvalidTopicError(topic=topic)
-    if path != log_dir(node.id):
-        raise LogDirNotFoundError(topic=topic, partition=index, broker=node.id)
-    node.replicas.hosted(topic, index)
+    for directory in node.replicas.directories:
+        if directory.path == path:
+            node.replicas.alter_log_dir(topic, index, directory)
+            return
+    raise LogDirNotFoundError(topic=topic, partition=index, broker=node.id)
 
 
 def _response(codes: dict[PartitionKey, int]) -> AlterReplicaLogDirsResponse:

@@ -1,31 +1,62 @@
-"""Small files that are written whole, or not at all.
+"""Small files that are written whole, or not at all, in Kafka's formats and under Kafka's names.
 
-They say where a log begins, how far the logs of a node are committed, and whether a node has stopped cleanly.
+At the root of a log directory they say how far its logs are committed, flushed, deleted and compacted, one line per
+log, and whether its node has stopped cleanly. What they are read for is in log_dir.py.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from typing import Final
 
 from ottla.broker.log.fs import FileSystem
 
+HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+LOG_STARTS: Final = "log-start-offset-checkpoint"
+CLEANED: Final = "cleaner-offset-checkpoint"
+
+_log = logging.getLogger("ottla.broker.log.checkpoints")
+
 _VERSION: Final = "0"
-_CLEAN_SHUTDOWN: Final = "checkpoints/.kafka_cleanshutdown"
-_HIGH_WATERMARKS: Final = "checkpoints/replication-offset-checkpoint"
+_CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+
+
+class Replacement:
+    """New content for a file, which has either its old content or the new one, whenever the node dies.
+
+    It is made, then come `flush`, `rename` and `sync`, in this order. `flush` and `sync` wait for the disk, and a
+    thread may call them.
+    """
+
+    def __init__(self, fs: FileSystem, path: str, content: bytes) -> None:
+        self._fs = fs
+        self._path = path
+        self._temporary = f"{path}.tmp"
+        if fs.exists(self._temporary):
+            fs.remove(self._temporary)
+        self._file = fs.open(self._temporary)
+        self._file.append(content)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def rename(self) -> None:
+        self._file.close()
+        self._fs.rename(self._temporary, self._path)
+
+    def sync(self) -> None:
+        self._fs.sync_directory(self._path.rpartition("/")[0])
 
 
 def replace_file(fs: FileSystem, path: str, content: bytes) -> None:
-    """The file has either its old content or the new one, whenever the node dies."""
-    temporary = f"{path}.tmp"
-    if fs.exists(temporary):
-        fs.remove(temporary)
-    file = fs.open(temporary)
-    file.append(content)
-    file.flush()
-    file.close()
-    fs.rename(temporary, path)
+    """All steps at once: afterwards the new content is on the disk."""
+    replacement = Replacement(fs, path, content)
+    replacement.flush()
+    replacement.rename()
+    replacement.sync()
 
 
 def read_file(fs: FileSystem, path: str) -> bytes | None:
@@ -38,42 +69,57 @@ def read_file(fs: FileSystem, path: str) -> bytes | None:
     return content
 
 
-def read_log_start_offset(fs: FileSystem, directory: str) -> int:
-    """Where DeleteRecords has moved the start of the log; 0 if it never has."""
-    content = read_file(fs, _log_start_path(directory))
-    return 0 if content is None else int(content.split()[1])
+def read_offsets(fs: FileSystem, path: str) -> dict[str, int]:
+    """An offset of each log, by its name, as they were last written down; none where the file is damaged."""
+    content = read_file(fs, path)
+    if content is None:
+        return {}
+    try:
+        return _parse(content.decode())
+    except ValueError as error:
+        # As in Kafka. Without a recovery point a log is read from its beginning, and nothing is lost by that.
+        _log.warning("%s is damaged (%s): the logs are opened as if it were not there", path, error)
+        return {}
 
 
-def write_log_start_offset(fs: FileSystem, directory: str, offset: int) -> None:
-    replace_file(fs, _log_start_path(directory), f"{_VERSION}\n{offset}\n".encode())
+def _parse(text: str) -> dict[str, int]:
+    version, count, *lines = text.splitlines() or [""]
+    if version != _VERSION:
+        raise ValueError(f"version {version!r}, only {_VERSION} is known")
+    if int(count) != len(lines):
+        raise ValueError(f"{len(lines)} lines, {count} are announced")
+    entries = (line.rsplit(" ", 2) for line in lines)
+    return {f"{topic}-{int(partition)}": int(offset) for topic, partition, offset in entries}
 
 
-def read_high_watermarks(fs: FileSystem) -> dict[str, int]:
-    """By the directory of the log, as they were last written down."""
-    lines = (read_file(fs, _HIGH_WATERMARKS) or b"").decode().splitlines()[2:]
-    entries = (line.rsplit(" ", 1) for line in lines)
-    return {directory: int(offset) for directory, offset in entries}
+def encode_offsets(offsets: Mapping[str, int]) -> bytes:
+    """Of each log, by its name: topic and partition, with a dash in between."""
+    lines = [_VERSION, str(len(offsets))]
+    for name, offset in offsets.items():
+        topic, _, partition = name.rpartition("-")
+        lines.append(f"{topic} {partition} {offset}")
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
-def write_high_watermarks(fs: FileSystem, offsets: Mapping[str, int]) -> None:
-    lines = [_VERSION, str(len(offsets)), *(f"{directory} {offset}" for directory, offset in offsets.items())]
-    replace_file(fs, _HIGH_WATERMARKS, "".join(f"{line}\n" for line in lines).encode())
+def write_offsets(fs: FileSystem, path: str, offsets: Mapping[str, int]) -> None:
+    replace_file(fs, path, encode_offsets(offsets))
 
 
-def take_clean_shutdown(fs: FileSystem) -> int:
-    """The epoch of a broker that has closed its logs cleanly, -1 else; what says so is gone with that."""
+def take_clean_shutdown(fs: FileSystem) -> int | None:
+    """The epoch of a broker that has closed its logs cleanly, None else; what says so is gone with that."""
     content = read_file(fs, _CLEAN_SHUTDOWN)
     if content is None:
-        return -1
+        return None
     fs.remove(_CLEAN_SHUTDOWN)
-    epoch: int = json.loads(content)["brokerEpoch"]
+    # Before anything else is written: a marker that comes back with the power would vouch for torn logs.
+    fs.sync_directory("")
+    try:
+        epoch: int = json.loads(content)["brokerEpoch"]
+    except (ValueError, KeyError, TypeError) as error:
+        _log.warning("%s is damaged (%s): the logs are recovered", _CLEAN_SHUTDOWN, error)
+        return None
     return epoch
 
 
 def write_clean_shutdown(fs: FileSystem, broker_epoch: int) -> None:
     replace_file(fs, _CLEAN_SHUTDOWN, json.dumps({"version": 0, "brokerEpoch": broker_epoch}).encode())
-
-
-def _log_start_path(directory: str) -> str:
-    # Kafka has one such file for all logs of a disk. A log that may move from node to node keeps its own.
-    return f"{directory}/log-start-offset-checkpoint"

@@ -1,7 +1,9 @@
 """The leader epochs of a log: which leader wrote from which offset on (KIP-101, KIP-279, KIP-320).
 
 Kept in the file `leader-epoch-checkpoint` in Kafka's text format, which is written anew with each change: an epoch
-lasts long. Invariants: epochs and start offsets both grow from entry to entry; a change that is not written is none.
+lasts long. The change waits for the disk, on the loop: a leader appends with its epoch in the next moment, and of
+batches that are flushed recovery would not find it again, since it does not read them. Invariants: epochs and start
+offsets both grow from entry to entry; a change that is not written is none.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The formats are Kafka's: entries of 4 + 4 bytes (relative offset, position) and of 8 + 4 bytes (timestamp, relative
 offset). The files are only ever read when a segment is opened; searches run on arrays that mirror them. A file is
-made with its first entry, so that a small segment has none.
+made with its first entry, so that a segment which has just begun has none.
 
 Invariant: both columns of an index grow from entry to entry (positions and timestamps strictly), and the file
 has exactly the entries of the arrays.
@@ -11,6 +11,7 @@ has exactly the entries of the arrays.
 from __future__ import annotations
 
 import struct
+import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from typing import Final
@@ -34,6 +35,10 @@ class _IndexFile:
         self._entry = entry
         self._file: File | None = fs.open(path) if fs.exists(path) else None
 
+    def rename(self, path: str) -> None:
+        """The file lies elsewhere now, or would."""
+        self._path = path
+
     def read(self) -> list[tuple[int, int]]:
         """All whole entries; the rest of a torn one is cut off."""
         if self._file is None:
@@ -43,9 +48,15 @@ class _IndexFile:
         return list(self._entry.iter_unpack(b"".join(self._file.read(0, whole))))
 
     def append(self, first: int, second: int) -> None:
+        self.make().append(self._entry.pack(first, second))
+
+    def extend(self, entries: bytes) -> None:
+        self.make().append(entries)
+
+    def make(self) -> File:
         if self._file is None:
             self._file = self._fs.open(self._path)
-        self._file.append(self._entry.pack(first, second))
+        return self._file
 
     def truncate(self, entries: int) -> None:
         if self._file is not None:
@@ -94,6 +105,20 @@ class OffsetIndex:
         self._positions.append(position)
         self._file.append(relative, position)
 
+    def extend(self, entries: bytes) -> None:
+        """Takes several entries at once, in the form of the file."""
+        if entries:
+            numbers = array("I", entries)
+            if sys.byteorder == "little":
+                numbers.byteswap()
+            self._offsets.extend(numbers[::2])
+            self._positions.extend(numbers[1::2])
+            self._file.extend(entries)
+
+    def make_file(self) -> None:
+        """Kafka's tools read no time index that has no offset index beside it."""
+        self._file.make()
+
     def lookup(self, offset: int) -> int:
         """Where to begin to look for `offset`: the batch that has it is there or behind."""
         if not self._offsets or offset < self._base:
@@ -121,6 +146,9 @@ class OffsetIndex:
 
     def is_full(self, max_bytes: int) -> bool:
         return len(self._offsets) >= max_bytes // self.ENTRY.size
+
+    def rename(self, path: str) -> None:
+        self._file.rename(path)
 
     def flush(self) -> None:
         self._file.flush()
@@ -167,6 +195,14 @@ class TimeIndex:
         self._offsets.append(offset - self._base)
         self._file.append(timestamp, offset - self._base)
 
+    def extend(self, entries: bytes) -> None:
+        """Takes several entries at once, in the form of the file; timestamps grow from each to the next."""
+        if entries:
+            for timestamp, offset in self.ENTRY.iter_unpack(entries):
+                self._timestamps.append(timestamp)
+                self._offsets.append(offset)
+            self._file.extend(entries)
+
     def lookup(self, timestamp: int) -> int:
         """An offset up to which every record is older than `timestamp`; the base offset if none is known."""
         entry = bisect_left(self._timestamps, timestamp) - 1
@@ -181,6 +217,9 @@ class TimeIndex:
     def is_full(self, max_bytes: int) -> bool:
         # One entry is kept for the end of the segment, when the largest timestamp of all is written.
         return len(self._offsets) >= max_bytes // self.ENTRY.size - 1
+
+    def rename(self, path: str) -> None:
+        self._file.rename(path)
 
     def flush(self) -> None:
         self._file.flush()

@@ -11,37 +11,32 @@ cannot be cut back either refuses all use, until it is opened anew and recovered
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla._native.record_batch import Batch
-from ottla.broker.log import recovery, retention
-from ottla.broker.log.checkpoints import read_log_start_offset, write_log_start_offset
+from ottla.broker.log import reading, recovery, retention, swap
 from ottla.broker.log.config import LogConfig
-from ottla.broker.log.epochs import EpochEntry, LeaderEpochs
+from ottla.broker.log.epochs import LeaderEpochs
+from ottla.broker.log.flushing import Checkpointed, LogEnd, Unflushed
 from ottla.broker.log.fs import FileSystem
 from ottla.broker.log.guards import Guard
 from ottla.broker.log.producers import Origin, ProducerStates
+from ottla.broker.log.reading import Slice
 from ottla.broker.log.rewrite import assign_offsets, for_topic
 from ottla.broker.log.segment import Segment, TimestampedOffset
 from ottla.broker.log.snapshots import Snapshots
-from ottla.broker.log.transactions import Marker, aborted_between, read_marker
+from ottla.broker.log.transactions import Marker, read_marker
 from ottla.broker.log.validation import (
+    Appended,
     accept_batch,
     append_rules,
-    check_size,
+    check_sizes,
     followed_batches,
     inspect_batch,
 )
-from ottla.errors import (
-    KafkaStorageError,
-    NotLeaderOrFollowerError,
-    OffsetOutOfRangeError,
-    RecordListTooLargeError,
-)
+from ottla.errors import KafkaStorageError, NotLeaderOrFollowerError, OffsetOutOfRangeError
 from ottla.wire.primitives import Buffer
 
 __all__ = ["Appended", "Log", "LogConfig", "Origin", "Slice", "TimestampedOffset"]
@@ -51,45 +46,12 @@ _log = logging.getLogger("ottla.broker.log")
 NO_APPEND_TIME: Final = -1
 
 
-@dataclass(slots=True)
-class Appended:
-    """What became of an append."""
-
-    base_offset: int
-    last_offset: int
-    append_time_ms: int
-    """When the log took it, if its timestamps are those of the log, or a duplicate's timestamp; else -1."""
-    log_start_offset: int
-    duplicate: bool = False
-    size: int = 0
-    """In bytes, of what a follower has appended."""
-
-
-@dataclass(slots=True)
-class Slice:
-    """Whole batches; the first may begin below the offset of the request."""
-
-    parts: list[memoryview]
-    size: int
-    next_offset: int
-    """Where to read on."""
-    is_cut: bool = False
-    """Whether more might have been read, but not in so few bytes."""
-
-
-class _LogEnd(NamedTuple):
-    """Where a log ends: what an append that fails goes back to."""
-
-    segment: Segment
-    position: int
-    offset: int
-    epochs: tuple[EpochEntry, ...]
-
-
 class Log:
     """A log that is open; `Log.open` makes one."""
 
-    def __init__(self, fs: FileSystem, directory: str, config: LogConfig, now_ms: int) -> None:
+    def __init__(
+        self, fs: FileSystem, directory: str, config: LogConfig, now_ms: int, known: Checkpointed
+    ) -> None:
         self.config = config
         self._rules = append_rules(config)
         self.directory = directory
@@ -104,26 +66,56 @@ class Log:
         self._snapshots = Snapshots(fs, directory)
         self._failure: Exception | None = None
         self._replicated_to = 0
-        self.log_start_offset = read_log_start_offset(fs, directory)
+        self.first_dirty_offset = known.first_dirty_offset
+        """Up to which it has been compacted."""
+        self.deleted = swap.DeletedSegments()
+        self.log_start_offset = known.log_start_offset
         self._segments = recovery.open_segments(fs, directory, config, self.log_start_offset, now_ms)
+        self.recovery_point = 0
+        """All before it is on the disk: what a node that loses its power begins to read at."""
+        self._vouched_for = 0
+        """As far as this a recovery point may have been written down, also where the log was cut back since."""
+        self.last_flush_ms = now_ms
+        self.cuts = 0
+        """How often its end was taken back, or it was closed: what was read or flushed before may have gone."""
+        self.on_rolled: Callable[[Log], None] = Log.flush_rolled
+        """Is told of each new segment: those before it want to be flushed. By itself the log does it at once."""
+        self.on_failure: Callable[[Log, OSError], None] = lambda log, error: None
+        """Is told of what the disk has refused, in the midst of it: the log is used again only later."""
 
     @classmethod
-    def open(cls, fs: FileSystem, directory: str, config: LogConfig, now_ms: int) -> Log:
+    def open(
+        cls,
+        fs: FileSystem,
+        directory: str,
+        config: LogConfig,
+        now_ms: int,
+        known: Checkpointed = Checkpointed(),  # noqa: B008 - it is frozen
+    ) -> Log:
         """The log in `directory`, recovered from its files; a new one if there are none."""
-        log = cls(fs, directory, config, now_ms)
-        log._recover()
+        log = cls(fs, directory, config, now_ms, known)
+        log._recover(known.recovery_point)
         log.producers.expire(now_ms)
         return log
 
-    def _recover(self) -> None:
-        recovery.recover(self._segments, self.producers, self.epochs, self._snapshots)
-        self.producers.transactions.replicated_to(self._replicated_to)
+    def _recover(self, recovery_point: int | None) -> None:
+        parts = self._segments, self.producers, self.epochs, self._snapshots
+        is_compacted = self.config.compact or self.first_dirty_offset > 0
+        recovery.recover(*parts, recovery_point, self.sync_directory, may_have_gaps=is_compacted)
+        # As in Kafka a recovery that has read all of it has not flushed it.
+        end = self.log_end_offset
+        self.recovery_point = self._vouched_for = end if recovery_point is None else min(recovery_point, end)
         self.log_start_offset = max(self.log_start_offset, self._segments[0].base_offset)
         if self.log_start_offset > self.log_end_offset:
             # Offsets must not be given twice, so a log that lost what it had deleted goes on behind it.
             self.truncate_fully(self.log_start_offset)
         self.epochs.truncate_from_end(self.log_end_offset)
         self.epochs.truncate_from_start(self.log_start_offset)
+
+    def _reload_producers(self) -> None:
+        """The log has been cut back."""
+        recovery.reload_producers(self._segments, self.producers, self._snapshots, self.log_end_offset)
+        self.producers.transactions.replicated_to(self._replicated_to)
 
     @property
     def segments(self) -> list[Segment]:
@@ -133,6 +125,11 @@ class Log:
     def log_end_offset(self) -> int:
         """The offset of the next record."""
         return self._segments[-1].next_offset
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it refuses all use, until it is opened anew."""
+        return self._failure is not None
 
     @property
     def size(self) -> int:
@@ -171,14 +168,14 @@ class Log:
         ):
             inspected = inspect_batch(batch, self.config, origin, now_ms, self.partition)
             batch = assign_offsets(for_topic(inspected, self.config, now_ms), base_offset, leader_epoch)
-            self._check_sizes(batch)
+            check_sizes(batch, self.config, self.partition)
         data = batch.data
         assert data is not None
         try:
             # As in Kafka before the producer is looked at: what is refused then has begun a segment all the same.
             segment = self._segment_for(batch.size, base_offset, batch, now_ms)
         except BaseException as error:
-            self._undo(_LogEnd(active, position, base_offset, epochs), error)
+            self._undo(LogEnd(active, position, base_offset, epochs), error)
             raise
         marker = None
         if batch.has_producer_id:
@@ -199,19 +196,12 @@ class Log:
             segment.append(data, (batch,), now_ms)
             self.producers.record(batch, marker, segment.aborted)
         except BaseException as error:
-            self._undo(_LogEnd(segment, position, base_offset, epochs), error)
+            self._undo(LogEnd(segment, position, base_offset, epochs), error)
             raise
+        if batch.next_offset - self.recovery_point >= self.config.flush_messages:
+            self.flush(now_ms)
         append_time = batch.max_timestamp if batch.has_append_time else NO_APPEND_TIME
         return Appended(base_offset, batch.last_offset, append_time, self.log_start_offset)
-
-    def _check_sizes(self, batch: Batch) -> None:
-        # Once more: another codec may have made it larger.
-        check_size(batch.size, self.config, self.partition)
-        if batch.size > self.config.segment_bytes:
-            raise RecordListTooLargeError(
-                f"Message batch size is {batch.size} bytes in append to partition {self.partition}, which exceeds "
-                f"the maximum configured segment size of {self.config.segment_bytes}."
-            )
 
     def _checked_marker(self, batch: Batch, data: Buffer, transaction_version: int) -> Marker | None:
         marker = read_marker(data)
@@ -228,9 +218,14 @@ class Log:
         that `records` are in the memory of the leader's log, where they stay.
         """
         self._check_usable()
-        data, batches = followed_batches(records, self.log_end_offset, leader_epoch, self.partition)
+        end = self.log_end_offset
+        empty = self.log_start_offset == end and not self.size
+        data, batches = followed_batches(records, end, leader_epoch, self.partition, empty=empty)
         if not batches:
             return None
+        if batches[0].base_offset < end:
+            self.truncate_fully(batches[0].base_offset)
+            self.log_start_offset = end
         with self._all_or_nothing(several=True):
             segment = self._segment_for(len(data), batches[0].base_offset, batches[-1], now_ms)
             segment.append(data, batches, now_ms, shared=shared)
@@ -242,6 +237,8 @@ class Log:
                 marker = read_marker(whole) if batch.is_control and batch.has_producer_id else None
                 self.producers.record(batch, marker, segment.aborted)
                 position += batch.size
+        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+            self.flush(now_ms)
         return Appended(
             batches[0].base_offset,
             batches[-1].last_offset,
@@ -273,7 +270,54 @@ class Log:
         if not active.size:
             self._segments.remove(active)
             active.remove()
+        # Recovery trusts what lies before a recovery point as soon as a segment begins there, with its indexes.
+        flush = Log.flush_rolled if base_offset <= self._vouched_for else self.on_rolled
+        flush(self)
         return self._segments[-1]
+
+    # Flushing
+
+    def flush(self, now_ms: int) -> None:
+        """Returns when all that was appended is on the disk.
+
+        A log whose flush has failed is not used any more: the next may succeed without what the system let go.
+        """
+        unflushed = self.unflushed(self.log_end_offset)
+        with self._for_good():
+            unflushed.flush()
+        self.flushed(unflushed, now_ms)
+
+    def flush_rolled(self) -> None:
+        """The same for the segments before the active one."""
+        unflushed = self.unflushed(self._segments[-1].base_offset)
+        unflushed.flush()
+        self.flushed(unflushed, self.last_flush_ms)
+
+    def unflushed(self, end_offset: int) -> Unflushed:
+        """What has to be flushed of the log before `end_offset`."""
+        # Also of the segment that ends at the recovery point: its indexes change when it is sealed, or recovered.
+        first = reading.number_of(self._segments, self.recovery_point - 1)
+        concerned = [segment for segment in self._segments[first:] if segment.base_offset < end_offset]
+        return Unflushed(tuple(concerned), end_offset, self.cuts)
+
+    def flushed(self, done: Unflushed, now_ms: int) -> None:
+        """So far the log is on the disk, unless it was cut back or closed meanwhile."""
+        if done.cuts == self.cuts:
+            self.recovery_point = max(self.recovery_point, done.end_offset)
+            self._vouched_for = max(self._vouched_for, self.recovery_point)
+            self.last_flush_ms = now_ms
+
+    def flush_failed(self, done: Unflushed, error: OSError) -> bool:
+        """A thread could not flush; whether that is a failure, and not a segment that was deleted meanwhile."""
+        if done.cuts != self.cuts or not set(done.segments) <= set(self._segments):
+            return False
+        self._fail(error)
+        return True
+
+    def _take_back_flushed(self, offset: int) -> None:
+        """What is at `offset` and behind is cut off; what comes there will not be flushed."""
+        self.cuts += 1
+        self.recovery_point = min(self.recovery_point, offset)
 
     # Failures
 
@@ -282,6 +326,8 @@ class Log:
             raise self._storage_error(self._failure)
 
     def _storage_error(self, error: Exception) -> KafkaStorageError:
+        if isinstance(error, OSError):
+            self.on_failure(self, error)
         return KafkaStorageError(f"The log of partition {self.partition} cannot be written: {error}")
 
     def _fail(self, error: Exception) -> None:
@@ -295,21 +341,20 @@ class Log:
     def _all_or_nothing(self, *, several: bool = False) -> Iterator[None]:
         """What is written in here is cut off again where not all of it can be; `several` are batches."""
         active = self._segments[-1]
-        end = _LogEnd(active, active.size, active.next_offset, self.epochs.entries)
+        end = LogEnd(active, active.size, active.next_offset, self.epochs.entries)
         try:
             yield
         except BaseException as error:
             self._undo(end, error, several=several)
             raise
 
-    def _undo(self, end: _LogEnd, error: BaseException, *, several: bool = False) -> None:
+    def _undo(self, end: LogEnd, error: BaseException, *, several: bool = False) -> None:
         """Cuts off what was written since the log had this end; an OSError becomes the error of Kafka for it."""
         try:
             self._cut_back(end.segment, end.position, end.offset)
             if several:
                 # Some of them may be in the memory of their producers already.
-                self._recover()
-                end.segment.next_offset = end.offset
+                self._reload_producers()
             self.epochs.restore(end.epochs)
         except Exception as another:  # noqa: BLE001 - whatever it is, the files may differ from what is known
             self._fail(another)
@@ -323,6 +368,15 @@ class Log:
         while self._segments[-1] is not active:
             self._segments.pop().remove()
         active.cut(position, offset)
+        self._take_back_flushed(offset)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        self._check_usable()
+        try:
+            yield
+        except OSError as error:
+            raise self._storage_error(error) from error
 
     @contextmanager
     def _for_good(self) -> Iterator[None]:
@@ -343,27 +397,15 @@ class Log:
 
         With `at_least_one` the first batch is there, however large it is. No memory is copied.
         """
-        self._check_usable()
-        if not self.log_start_offset <= offset <= self.log_end_offset:
-            raise OffsetOutOfRangeError(
-                f"Received request for offset {offset} for partition {self.partition}, but we only have log "
-                f"segments from {self.log_start_offset} to {self.log_end_offset}."
-            )
-        upper = self.log_end_offset if upper_offset is None else min(upper_offset, self.log_end_offset)
-        parts: list[memoryview] = []
-        size = 0
-        for segment in self._segments[self._number_of(offset) :]:
-            if offset >= upper:
-                break
-            found = segment.batches_from(offset, max_bytes - size, upper, at_least_one and not size)
-            if found is None:
-                continue
-            parts += segment.read(found.start, found.end)
-            size += found.end - found.start
-            offset = found.next_offset
-            if found.is_cut:
-                break
-        return Slice(parts, size, offset)
+        with self._reading():
+            if not self.log_start_offset <= offset <= self.log_end_offset:
+                raise OffsetOutOfRangeError(
+                    f"Received request for offset {offset} for partition {self.partition}, but we only have log "
+                    f"segments from {self.log_start_offset} to {self.log_end_offset}."
+                )
+            end = self.log_end_offset
+            upper = end if upper_offset is None else min(upper_offset, end)
+            return reading.read(self._segments, offset, max_bytes, upper, at_least_one)
 
     def fetch(self, offset: int, max_bytes: int, upper_offset: int, *, at_least_one: bool) -> Slice:
         """What the response to a Fetch holds: as in Kafka, from one segment, and `max_bytes` to the last byte.
@@ -374,44 +416,18 @@ class Log:
         self._check_usable()
         if offset >= upper_offset:
             return Slice([], 0, offset)
-        for segment in self._segments[self._number_of(offset) :]:
-            found = segment.bytes_from(offset, max_bytes, upper_offset, at_least_one)
-            if found is not None:
-                size = found.end - found.start
-                return Slice(
-                    segment.read(found.start, found.end) if size else [],
-                    size,
-                    found.next_offset,
-                    found.is_cut,
-                )
-        return Slice([], 0, offset)
-
-    def _number_of(self, offset: int) -> int:
-        """Of the segment that has `offset`, if any has."""
-        if self._segments[-1].base_offset <= offset:
-            return len(self._segments) - 1  # most readers are near the end
-        return max(bisect_right(self._segments, offset, key=_base_offset) - 1, 0)
+        try:
+            return reading.fetch(self._segments, offset, max_bytes, upper_offset, at_least_one)
+        except OSError as error:
+            raise self._storage_error(error) from error
 
     def aborted(self, start: int, end: int) -> list[tuple[int, int]]:
         """(producer id, first offset) of the aborted transactions that concern a reader of [start, end)."""
-        concerned = self._segments[self._number_of(start) :]
-        return aborted_between((segment.aborted for segment in concerned), start, end)
+        return reading.aborted(self._segments, start, end)
 
     def aborted_in_fetch(self, offset: int, size: int) -> list[tuple[int, int]]:
-        """The same for a reader who has got that many bytes from `offset` on.
-
-        As in Kafka the index says how far they reach, which is sparse: what is named may begin behind the bytes.
-        """
-        first = self._number_of(offset)
-        for number, segment in enumerate(self._segments[first:], first):
-            found = segment.locate(offset)
-            if found is not None:
-                following = [each.base_offset for each in self._segments[number + 1 : number + 2]]
-                bound = segment.bound_behind(found, size)
-                if bound is None:
-                    bound = following[0] if following else self.log_end_offset
-                return self.aborted(offset, bound)
-        return []
+        """The same for a reader who has got that many bytes from `offset` on."""
+        return reading.aborted_in_fetch(self._segments, offset, size)
 
     def replicated_to(self, offset: int) -> None:
         """Everything below `offset` is on all replicas in sync."""
@@ -425,20 +441,14 @@ class Log:
         return None if first is None else max(first, self.log_start_offset)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
-        """The first record that is not older than `timestamp`.
-
-        As in Kafka only the first segment with such a record is searched, even if it lies before the log's start.
-        """
-        self._check_usable()
-        for segment in self._segments:
-            if segment.largest_timestamp >= timestamp:
-                return segment.offset_for_timestamp(timestamp, self.log_start_offset)
-        return None
+        """The first record that is not older than `timestamp`."""
+        with self._reading():
+            return reading.offset_for_timestamp(self._segments, timestamp, self.log_start_offset)
 
     def max_timestamp_offset(self) -> TimestampedOffset | None:
         """The record with the largest timestamp (KIP-734)."""
-        self._check_usable()
-        return max(self._segments, key=_max_timestamp).latest_record()
+        with self._reading():
+            return reading.latest_record(self._segments)
 
     # Beginning and end
 
@@ -454,9 +464,8 @@ class Log:
 
     def _begin_at(self, offset: int) -> None:
         try:
-            if offset > self.log_start_offset:
-                write_log_start_offset(self._fs, self.directory, offset)
-                self.log_start_offset = offset
+            # As in Kafka it is written down now and then (log_dir.py): a node that is killed may begin before it.
+            self.log_start_offset = max(offset, self.log_start_offset)
             # Also where the last attempt came as far as this and failed here.
             self.epochs.truncate_from_start(offset)
         except OSError as error:
@@ -486,6 +495,28 @@ class Log:
         except OSError as error:
             raise self._storage_error(error) from error
 
+    def begin_cleaned(self, base_offset: int, now_ms: int) -> Segment:
+        """Where compaction writes to; no part of the log before `replace_segments`."""
+        self._check_usable()
+        return swap.begin_cleaned(self._fs, self.directory, base_offset, self.config, now_ms)
+
+    def replace_segments(self, old: Sequence[Segment], cleaned: Segment, now_ms: int) -> None:
+        """Puts what compaction has left of some segments, which follow each other, in their place.
+
+        Before the sources are removed (`deleted`), the directory has to be synced.
+        """
+        first = self._segments.index(old[0])
+        with self._for_good():
+            swap.swap_in(cleaned, old)
+            self._segments[first : first + len(old)] = [cleaned]
+            for segment in old[1:]:
+                self._snapshots.remove(segment.base_offset)
+        self.deleted.add(old, now_ms + self.config.file_delete_delay_ms)
+
+    def sync_directory(self) -> None:
+        """Returns when the names of its files are on the disk. A thread may call it beside the loop."""
+        self._fs.sync_directory(self.directory)
+
     def truncate_to(self, offset: int) -> None:
         """Drops `offset` and everything behind it: what another leader does not have."""
         self._check_usable()
@@ -498,32 +529,45 @@ class Log:
             self.truncate_fully(offset)
             return
         with self._for_good():
+            self.first_dirty_offset = min(self.first_dirty_offset, offset)
             while self._segments[-1].base_offset > offset:
                 self._segments.pop().remove()
+            self._snapshots.remove_behind(offset)
+            # Before the cut: segments that came back with the power would follow on it, and leave a gap.
+            self.sync_directory()
             self._segments[-1].truncate_to(offset)
-            for known in self._snapshots.offsets():
-                if known > offset:
-                    self._snapshots.remove(known)
             self.epochs.truncate_from_end(offset)
             self.log_start_offset = min(self.log_start_offset, offset)
             self._replicated_to = min(self._replicated_to, offset)
-            self._recover()
             self._segments[-1].next_offset = offset
+            self._take_back_flushed(offset)
+            self._reload_producers()
+            # Recovery trusts what is before the recovery point: what was cut off would come back with the power.
+            self._segments[-1].flush()
 
     def truncate_fully(self, start_offset: int) -> None:
         """Drops everything; the log begins anew at `start_offset`."""
         now_ms = self._segments[-1].created_ms
         with self._for_good():
+            self.first_dirty_offset = min(self.first_dirty_offset, start_offset)
             for segment in self._segments:
                 segment.remove()
-            for known in self._snapshots.offsets():
-                self._snapshots.remove(known)
+            self._snapshots.remove_behind(-1)
             self.epochs.clear()
             self.producers.reset([])
             self._replicated_to = start_offset
             self._segments = [Segment(self._fs, self.directory, start_offset, self.config, now_ms)]
-            self.log_start_offset = start_offset
-            write_log_start_offset(self._fs, self.directory, start_offset)
+            self.log_start_offset = self.recovery_point = start_offset
+            self.cuts += 1
+            self.sync_directory()
+
+    def take_over(self, source: Log) -> None:
+        """It has all batches of `source`, and takes its place: epochs and producers are more than these tell."""
+        with self._for_good():
+            self.epochs.restore(source.epochs.entries)
+        self.producers = source.producers
+        self.first_dirty_offset = source.first_dirty_offset
+        self._replicated_to = source._replicated_to
 
     def reconfigure(self, config: LogConfig) -> None:
         """The topic's configuration has changed."""
@@ -534,21 +578,23 @@ class Log:
         for segment in self._segments:
             segment.config = config
 
-    def close(self) -> None:
-        """Leaves files from which the log is opened quickly, where they can be written."""
-        if self._failure is None:
-            try:
-                self._segments[-1].seal()
-                self._snapshots.write(self.log_end_offset, self.producers.active())
-            except OSError as error:
-                _log.warning("the log of partition %s will be recovered: %s", self.partition, error)
+    def discard(self) -> None:
+        """Closes a log whose files are about to go: nothing is written any more."""
+        self.cuts += 1
         for segment in self._segments:
             segment.close()
+        self.deleted.close()
 
-
-def _base_offset(segment: Segment) -> int:
-    return segment.base_offset
-
-
-def _max_timestamp(segment: Segment) -> int:
-    return segment.max_timestamp
+    def close(self) -> bool:
+        """Leaves files from which the log is opened quickly; whether they could be written, and can be trusted."""
+        is_clean = self._failure is None
+        if is_clean:
+            try:
+                self._segments[-1].seal()
+                self.flush(self.last_flush_ms)
+                self._snapshots.write(self.log_end_offset, self.producers.active())
+            except (OSError, KafkaStorageError) as error:
+                _log.warning("the log of partition %s will be recovered: %s", self.partition, error)
+                is_clean = False
+        self.discard()
+        return is_clean

@@ -154,7 +154,7 @@ def _recompressed(inspected: Inspected, codec: int, level: int | None) -> bytear
         data = bytearray(memoryview(inspected.data)[:BATCH_OVERHEAD])
         plain = inspected.plain
     attributes = read_header(data).attributes & _KNOWN_ATTRIBUTES & ~CODEC | codec
-    data[BATCH_OVERHEAD:] = _compressed(plain, codec, level)
+    data[BATCH_OVERHEAD:] = compressed(plain, codec, level)
     pack_length(data, LENGTH_AT, len(data) - LOG_OVERHEAD)
     pack_attributes(data, ATTRIBUTES_AT, attributes)
     pack_max_timestamp(data, MAX_TIMESTAMP_AT, inspected.max_timestamp)
@@ -162,7 +162,7 @@ def _recompressed(inspected: Inspected, codec: int, level: int | None) -> bytear
     return data
 
 
-def _compressed(plain: Buffer, codec: int, level: int | None) -> Buffer:
+def compressed(plain: Buffer, codec: int, level: int | None) -> Buffer:
     """Of the size that Kafka's leaders get, on which it depends what fits into the limits of a Fetch."""
     if codec == Compression.ZSTD:
         # Imported here, like every codec's library: few clusters need it.

@@ -8,11 +8,12 @@ Invariant: the file is a sequence of whole batches with growing offsets, none of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from ottla._native import crc32c
 from ottla._native.record_batch import Batch, read_header
+from ottla._native.segment_scan import SegmentScan
 from ottla.broker.log.batch import (
     NO_TIMESTAMP,
     BatchPosition,
@@ -34,6 +35,8 @@ LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
 ABORTED_INDEX_SUFFIX: Final = ".txnindex"
+RECOVERED_AT_ONCE: Final = 512 * 1024
+"""Bytes of a segment that are in memory while it is recovered, however large it and its batches are."""
 SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, ABORTED_INDEX_SUFFIX)
 
 
@@ -59,15 +62,24 @@ class Segment:
     """A segment that is open."""
 
     def __init__(
-        self, fs: FileSystem, directory: str, base_offset: int, config: LogConfig, now_ms: int
+        self,
+        fs: FileSystem,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        now_ms: int,
+        *,
+        state: str = "",
     ) -> None:
         path = f"{directory}/{base_offset:020d}"
         self._fs = fs
         self.path = path
-        self._log = fs.open(path + LOG_SUFFIX)
-        self._offsets = OffsetIndex(fs, path + INDEX_SUFFIX, base_offset)
-        self._times = TimeIndex(fs, path + TIME_INDEX_SUFFIX, base_offset)
-        self.aborted = AbortedIndex(fs, path + ABORTED_INDEX_SUFFIX)
+        self._state = state
+        """What follows the names of its files where it is not a part of its log (swap.py)."""
+        self._log = fs.open(path + LOG_SUFFIX + state)
+        self._offsets = OffsetIndex(fs, path + INDEX_SUFFIX + state, base_offset)
+        self._times = TimeIndex(fs, path + TIME_INDEX_SUFFIX + state, base_offset)
+        self.aborted = AbortedIndex(fs, path + ABORTED_INDEX_SUFFIX + state)
         self.config = config
         self.base_offset = base_offset
         self.next_offset = base_offset
@@ -86,6 +98,18 @@ class Segment:
     def largest_timestamp(self) -> int:
         """Of its records, or when it was last written to, if they have none."""
         return self.max_timestamp if self.max_timestamp > NO_TIMESTAMP else self._modified_ms
+
+    @property
+    def first_timestamp(self) -> int:
+        """The largest of its first batch, from which on it counts how old the segment is; -1 if there is none."""
+        if self._first_timestamp is None:
+            return self._read_first_timestamp() if self._log.size else NO_TIMESTAMP
+        return self._first_timestamp
+
+    @property
+    def index_sizes(self) -> tuple[int, int]:
+        """In bytes, of the offset index and of the time index."""
+        return len(self._offsets) * OffsetIndex.ENTRY.size, len(self._times) * TimeIndex.ENTRY.size
 
     # Writing
 
@@ -119,15 +143,13 @@ class Segment:
         written = self._log.size
         if not written:
             return False
-        first = self._first_timestamp
-        if first is None:
-            first = self._read_first_timestamp()
+        first = self.first_timestamp
         # How long it has been the active one: by the times of its records, where they have any.
         waited_ms = batch.max_timestamp - first if first > NO_TIMESTAMP else now_ms - self.created_ms
         jitter_ms = self._jitter_ms() if config.segment_jitter_ms else 0
         return (
             written > config.segment_bytes - size
-            or waited_ms > config.segment_ms - jitter_ms
+            or waited_ms > config.longest_segment_ms - jitter_ms
             or self._offsets.is_full(config.segment_index_bytes)
             or self._times.is_full(config.segment_index_bytes)
         )
@@ -140,15 +162,16 @@ class Segment:
 
     def _jitter_ms(self) -> int:
         """What keeps segments from rolling all at once: another number for each, the same in every run."""
-        largest = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        largest = min(self.config.segment_jitter_ms, self.config.longest_segment_ms)
         return crc32c(self.path.encode()) % largest if largest > 0 else 0
 
     def seal(self) -> None:
-        """It will not grow any more, or not before it is opened again."""
+        """It will not grow any more, or not before it is opened again. What is written is not flushed yet."""
+        self._offsets.make_file()
         self._times.append(self.max_timestamp, self._max_timestamp_offset)
-        self.flush()
 
     def flush(self) -> None:
+        """Returns when its files are as they are now on the disk. A thread may call it beside the loop."""
         self._log.flush()
         self._offsets.flush()
         self._times.flush()
@@ -164,8 +187,26 @@ class Segment:
         """Takes its files away. A reader keeps what it has read."""
         self.close()
         for suffix in SUFFIXES:
-            if self._fs.exists(self.path + suffix):
-                self._fs.remove(self.path + suffix)
+            path = self.path + suffix + self._state
+            if self._fs.exists(path):
+                self._fs.remove(path)
+
+    def rename(self, state: str, *, log_last: bool = False) -> None:
+        """Gives its files the names of another state, the log first or last: it says what the others are worth."""
+        for suffix in reversed(SUFFIXES) if log_last else SUFFIXES:
+            old, new = self.path + suffix + self._state, self.path + suffix + state
+            if self._fs.exists(old):
+                self._fs.rename(old, new)
+        self._state = state
+        self._offsets.rename(self.path + INDEX_SUFFIX + state)
+        self._times.rename(self.path + TIME_INDEX_SUFFIX + state)
+        self.aborted.rename(self.path + ABORTED_INDEX_SUFFIX + state)
+
+    def replaces(self, sources: Sequence[Segment]) -> None:
+        """It has what compaction has left of these: it ends where they do, and is as old."""
+        self.next_offset = sources[-1].next_offset
+        self.created_ms = sources[-1].created_ms
+        self._modified_ms = sources[-1]._modified_ms
 
     # Reading
 
@@ -229,6 +270,14 @@ class Segment:
     def read(self, start: int, end: int) -> list[memoryview]:
         return self._log.read(start, end - start)
 
+    def find_end(self) -> bool:
+        """For the last segment of a log that was closed: where it ends; whether that is the end of the file."""
+        position, self.next_offset = 0, self.base_offset
+        for batch in walk(self._log, self._offsets.last_position, self._log.size):
+            position, self.next_offset = batch.end, batch.last_offset + 1
+        self.forget_from(position, self.next_offset)
+        return position == self._log.size
+
     def headers(self, position: int) -> Iterator[tuple[int, Batch]]:
         """Positions and headers of the whole batches from `position` on."""
         return walk_headers(self._log, position, self._log.size)
@@ -268,7 +317,10 @@ class Segment:
     # Opening and cutting
 
     def load(self) -> None:
-        """Reads the indexes, as far as they fit the file."""
+        """Reads the indexes, as far as they fit the file, and when that was last written to."""
+        modified_ms = self._fs.modified_ms(self.path + LOG_SUFFIX)
+        if modified_ms is not None:
+            self._modified_ms = modified_ms
         self.aborted.load()
         try:
             self._offsets.load(self._log.size)
@@ -288,6 +340,31 @@ class Segment:
                 self.note(position, batch)
             self.seal()
         self.next_offset = next_offset
+
+    def recover(self, latest_epoch: int, tell: Callable[[int, Batch], None]) -> int:
+        """Reads all batches and builds the indexes anew; where the last batch ends that is whole.
+
+        `tell` gets positions and headers of the batches that matter to leader epochs, of which those up to
+        `latest_epoch` are known, and to producers (segment_scan.pyx).
+        """
+        self.forget_from(0, self.base_offset)
+        size = self._log.size
+        scan = SegmentScan(size, self.base_offset, self.config.index_interval_bytes, latest_epoch)
+        for position in range(0, size, RECOVERED_AT_ONCE):
+            for part in self._log.read(position, min(RECOVERED_AT_ONCE, size - position)):
+                batches, offset_entries, time_entries = scan.feed(part)
+                self._offsets.extend(offset_entries)
+                self._times.extend(time_entries)
+                for batch in batches:
+                    tell(*batch)
+            if scan.is_damaged:
+                break
+        if scan.position:
+            self._first_timestamp = scan.first_timestamp
+        self.next_offset = scan.next_offset
+        self.max_timestamp, self._max_timestamp_offset = scan.max_timestamp, scan.max_timestamp_offset
+        self._unindexed = scan.unindexed
+        return scan.position
 
     def boundary(self, offset: int) -> int | None:
         """The position between two batches where the first ends, and the second begins, with `offset`."""

@@ -50,6 +50,12 @@ class Snapshots:
         if self._fs.exists(self._path(offset)):
             self._fs.remove(self._path(offset))
 
+    def remove_behind(self, offset: int) -> None:
+        """All that were taken at a later one."""
+        for each in self.offsets():
+            if each > offset:
+                self.remove(each)
+
     def _path(self, offset: int) -> str:
         return f"{self._directory}/{offset:020d}{SUFFIX}"
 

@@ -107,6 +107,10 @@ class AbortedIndex:
         self._file: File | None = None
         self._entries: list[AbortedTransaction] = []
 
+    def rename(self, path: str) -> None:
+        """The file lies elsewhere now, or would."""
+        self._path = path
+
     def load(self) -> None:
         if not self._fs.exists(self._path):
             return
@@ -133,6 +137,12 @@ class AbortedIndex:
         del self._entries[kept:]
         if self._file is not None:
             self._file.truncate(kept * self.ENTRY.size)
+
+    def clear(self) -> None:
+        """Forgets all, also what is no entry of this log."""
+        self._entries.clear()
+        if self._file is not None:
+            self._file.truncate(0)
 
     def flush(self) -> None:
         if self._file is not None:

@@ -10,6 +10,7 @@ and continue its log. What a leader changes in a batch is in rewrite.py; sequenc
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ottla._native import crc32c
@@ -25,6 +26,7 @@ from ottla.errors import (
     InvalidTimestampError,
     MessageTooLargeError,
     OffsetOutOfRangeError,
+    RecordListTooLargeError,
     UnknownServerError,
     UnsupportedCompressionTypeError,
 )
@@ -78,6 +80,20 @@ class RefusedTimestampsError(RecordsRefused, InvalidTimestampError):
 
 class UnreadableBatchError(UnknownServerError):
     """Of a size or with a codec over which Kafka fails inside: it has no better error for it."""
+
+
+@dataclass(slots=True)
+class Appended:
+    """What became of an append."""
+
+    base_offset: int
+    last_offset: int
+    append_time_ms: int
+    """When the log took it, if its timestamps are those of the log, or a duplicate's timestamp; else -1."""
+    log_start_offset: int
+    duplicate: bool = False
+    size: int = 0
+    """In bytes, of what a follower has appended."""
 
 
 class Inspected(NamedTuple):
@@ -223,6 +239,16 @@ def check_size(size: int, config: LogConfig, partition: str) -> None:
         )
 
 
+def check_sizes(batch: Batch, config: LogConfig, partition: str) -> None:
+    """Once more, of what is appended: another codec may have made it larger."""
+    check_size(batch.size, config, partition)
+    if batch.size > config.segment_bytes:
+        raise RecordListTooLargeError(
+            f"Message batch size is {batch.size} bytes in append to partition {partition}, which exceeds "
+            f"the maximum configured segment size of {config.segment_bytes}."
+        )
+
+
 def _check_client_batch(batch: Batch, partition: str) -> None:
     """What is left to brokers themselves, and what no producer may get wrong."""
     count, where = batch.record_count, f"in topic partition {partition}"
@@ -344,12 +370,13 @@ def _record(data: Buffer, index: int, timestamp: int) -> str:
 
 
 def followed_batches(
-    records: Buffer, expected_offset: int, leader_epoch: int | None, partition: str
+    records: Buffer, expected_offset: int, leader_epoch: int | None, partition: str, *, empty: bool = False
 ) -> tuple[Buffer, list[Batch]]:
     """The bytes to append and the headers in them; a batch that is cut off at the end is left out.
 
     A batch of a later epoch than `leader_epoch` may come from a leader whose log is not the one that the follower
-    has compared its own with: it ends the append.
+    has compared its own with: it ends the append. A log that is `empty` may begin within a batch, as that of the
+    leader does after DeleteRecords.
     """
     view = memoryview(records)
     batches: list[Batch] = []
@@ -360,7 +387,8 @@ def followed_batches(
         if end > len(view) or (leader_epoch is not None and batch.leader_epoch > leader_epoch):
             break
         _check_whole(view[position:end], batch, partition)
-        if batch.base_offset < expected_offset:
+        begins_within = empty and not batches and batch.last_offset >= expected_offset
+        if batch.base_offset < expected_offset and not begins_within:
             raise OffsetOutOfRangeError(
                 f"Unexpected offset in append to {partition}. {batch.base_offset} is less than the next offset "
                 f"{expected_offset}."

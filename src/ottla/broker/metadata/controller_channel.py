@@ -33,6 +33,8 @@ from ottla.wire.messages import (
     AllocateProducerIdsResponse,
     AlterPartitionRequest,
     AlterPartitionResponse,
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
@@ -46,7 +48,6 @@ from ottla.wire.messages import (
     FetchSnapshotRequest,
     FetchSnapshotResponse,
 )
-from ottla.wire.primitives import Buffer
 
 if TYPE_CHECKING:
     from ottla.broker.server.call import Call
@@ -79,6 +80,8 @@ class BrokerIdentity:
     rack: str | None = None
     previous_epoch: int = -1
     """That of the incarnation before, if it stopped cleanly: its logs have all that it ever acknowledged."""
+    log_dirs: tuple[Uuid, ...] = ()
+    """The ids of its log directories (KIP-858)."""
 
 
 class SessionConfigs(Protocol):
@@ -112,9 +115,13 @@ class ControllerChannel:
         self._listener = Listener()
         self._incarnation = Uuid(runtime.random.randbytes(16))
         self._epoch = -1
+        self._catching_up: MetadataImage | None = MetadataImage()
+        """Of a node that starts: what it has read of the log so far."""
         self._channels: dict[str, Channel] = {}
         self._opening: dict[str, asyncio.Lock] = {}
         self._tasks: list[asyncio.Task[None]] = []
+        self._offline_log_dirs: list[Uuid] = []
+        self._beat_now = asyncio.Event()
         self._alive = asyncio.Event()
         self._running = asyncio.Event()
         self._running.set()
@@ -222,6 +229,16 @@ class ControllerChannel:
         raise_for_code(block.error_code)
         return block.producer_id_start, block.producer_id_start + block.producer_id_len
 
+    async def assign_replicas(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+        """Tells the controller in which directories replicas lie."""
+        await self._running.wait()
+        return await self._request("dirs", request, 0, AssignReplicasToDirsResponse)
+
+    def log_dir_failed(self, directory_id: Uuid) -> None:
+        """The controller learns of it at once, with a heartbeat, and again with each as long as the node runs."""
+        self._offline_log_dirs.append(directory_id)
+        self._beat_now.set()
+
     async def _request(self, purpose: str, request: Message, version: int, expected: type[_R]) -> _R:
         try:
             channel = await self._channel(purpose)
@@ -287,10 +304,25 @@ class ControllerChannel:
                 await self._clock.sleep(_RETRY)
             else:
                 # Outside of the try: a volume's OSError is no failure of a connection, and does not pass.
-                if image is not None:
-                    self._on_change(self._image.become(image))
-                else:
-                    self._apply(fetched.records)
+                self._take(fetched, image)
+
+    def _take(self, fetched: FetchResponse.PartitionData, snapshot: MetadataImage | None) -> None:
+        """Applies what has come. A node that starts acts on it only when it has all that the controller had.
+
+        As in Kafka: on its way through the log it would come by topics that are long deleted, and whose successors
+        have the logs of the same names.
+        """
+        catching_up = self._catching_up
+        image = self._image if catching_up is None else catching_up
+        if snapshot is not None:
+            delta = image.become(snapshot)
+        else:
+            delta = image.apply_all(read_records(fetched.records or b"", image.offset + 1))
+        if catching_up is None:
+            self._on_change(delta)
+        elif snapshot is None and catching_up.offset + 1 >= fetched.high_watermark:
+            self._catching_up = None
+            self._on_change(self._image.become(catching_up))
 
     async def _register(self) -> None:
         request = BrokerRegistrationRequest(
@@ -307,7 +339,7 @@ class ControllerChannel:
                 for feature in SUPPORTED
             ],
             rack=self._broker.rack,
-            log_dirs=[self._incarnation],
+            log_dirs=list(self._broker.log_dirs),
             previous_broker_epoch=self._broker.previous_epoch,
         )
         response = await self._request("heartbeat", request, 4, BrokerRegistrationResponse)
@@ -318,11 +350,11 @@ class ControllerChannel:
         """The next records of the metadata log, or the id of a snapshot where the log begins behind them."""
         channel = await self._channel("metadata")
         partition = FetchRequest.FetchPartition(
-            partition=0, fetch_offset=self._image.offset + 1, partition_max_bytes=_FETCH_BYTES
+            partition=0, fetch_offset=self._next_offset, partition_max_bytes=_FETCH_BYTES
         )
         request = FetchRequest(
             replica_id=self._broker.id,
-            max_wait_ms=int(_FETCH_WAIT * 1000),
+            max_wait_ms=0 if self._catching_up is not None else int(_FETCH_WAIT * 1000),
             min_bytes=1,
             max_bytes=_FETCH_BYTES,
             topics=[FetchRequest.FetchTopic(topic=METADATA_TOPIC, partitions=[partition])],
@@ -334,6 +366,11 @@ class ControllerChannel:
         raise_for_code(fetched.error_code)
         await self._running.wait()
         return fetched
+
+    @property
+    def _next_offset(self) -> int:
+        image = self._image if self._catching_up is None else self._catching_up
+        return image.offset + 1
 
     async def _fetch_snapshot(self, fetched: FetchResponse.PartitionData) -> MetadataImage | None:
         """The image of the snapshot that a fetch has named, if it has."""
@@ -367,10 +404,6 @@ class ControllerChannel:
         assert isinstance(response, FetchSnapshotResponse)
         return response.topics[0].partitions[0]
 
-    def _apply(self, records: Buffer | None) -> None:
-        if records:
-            self._on_change(self._image.apply_all(read_records(records, self._image.offset + 1)))
-
     async def _notice_own_state(self) -> None:
         own = self._image.brokers.get(self._broker.id)
         if own is None or own.epoch != self._epoch:
@@ -384,13 +417,21 @@ class ControllerChannel:
     async def _beat(self) -> None:
         interval = self._configs.value("broker.heartbeat.interval.ms") / 1000
         while True:
-            await self._clock.sleep(interval)
+            await self._until_next_beat(interval)
             await self._running.wait()
             try:
                 if self._epoch >= 0:
                     await self._beat_once()
             except _Failures as error:
                 _log.info("node %s: no heartbeat: %s", self._broker.id, error)
+
+    async def _until_next_beat(self, interval: float) -> None:
+        timer = self._clock.call_later(interval, self._beat_now.set)
+        try:
+            await self._beat_now.wait()
+        finally:
+            timer.cancel()
+        self._beat_now.clear()
 
     async def _beat_once(self) -> None:
         try:
@@ -406,6 +447,7 @@ class ControllerChannel:
             current_metadata_offset=self._image.offset,
             want_fence=False,
             want_shut_down=self._leaving,
+            offline_log_dirs=list(self._offline_log_dirs),
         )
         response = await self._request("heartbeat", request, 1, BrokerHeartbeatResponse)
         raise_for_code(response.error_code)

@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 
 from ottla.broker.metadata.records import (
     NO_LEADER,
+    AssignReplicaRecord,
     BrokerChangeRecord,
     BrokerEndpoint,
     ClearElrRecord,
@@ -52,6 +53,8 @@ class BrokerImage:
     fenced: bool
     in_controlled_shutdown: bool
     features: tuple[SupportedFeature, ...]
+    log_dirs: tuple[Uuid, ...] = ()
+    """The ids of its directories that work."""
 
     @property
     def alive(self) -> bool:
@@ -181,6 +184,8 @@ class MetadataImage:
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=dict)
     next_producer_id: int = 0
+    directories: dict[Uuid, dict[tuple[int, int], Uuid]] = field(default_factory=dict)
+    """Where replicas lie, by topic, and by partition and broker; of brokers with several directories (KIP-858)."""
 
     def apply_all(self, records: Iterable[MetadataRecord]) -> Delta:
         """Applies a run of records; what it changed."""
@@ -198,6 +203,9 @@ class MetadataImage:
                 self._change_partition(record, delta)
             case PartitionRecord():
                 self._add_partition(record, delta)
+            case AssignReplicaRecord():
+                places = self.directories.setdefault(record.topic_id, {})
+                places[record.index, record.broker_id] = record.directory_id
             case ClearElrRecord():
                 self._clear_elr(record, delta)
             case TopicRecord():
@@ -261,6 +269,16 @@ class MetadataImage:
         broker = self.brokers.get(broker_id)
         return broker is not None and broker.active
 
+    def directory_of(self, topic_id: Uuid, index: int, broker_id: int) -> Uuid | None:
+        """Where a replica lies; None if its broker has one directory only, or has not said it yet."""
+        return self.directories.get(topic_id, {}).get((index, broker_id))
+
+    def has_directory(self, topic_id: Uuid, index: int, broker_id: int) -> bool:
+        """Whether the directory of a replica works, as far as its broker has said."""
+        directory = self.directory_of(topic_id, index, broker_id)
+        broker = self.brokers.get(broker_id)
+        return directory is None or broker is None or directory in broker.log_dirs
+
     def alive_brokers(self) -> list[BrokerImage]:
         """By id."""
         return [broker for _, broker in sorted(self.brokers.items()) if broker.alive]
@@ -291,6 +309,11 @@ class MetadataImage:
         topic = self.topics_by_id[record.topic_id]
         old = topic.partitions[record.index]
         new = topic.partitions[record.index] = old.merge(record)
+        places = self.directories.get(record.topic_id, {})
+        for replica in old.replicas:
+            if replica not in new.replicas:
+                # Where it comes back it is another replica, wherever this one has lain.
+                places.pop((record.index, replica), None)
         delta.note_partition(topic.name, topic.id, record.index, old, new)
 
     def _clear_elr(self, record: ClearElrRecord, delta: Delta) -> None:
@@ -303,6 +326,7 @@ class MetadataImage:
     def _remove_topic(self, record: RemoveTopicRecord, delta: Delta) -> None:
         topic = self.topics_by_id.pop(record.topic_id)
         del self.topics[topic.name]
+        self.directories.pop(topic.id, None)
         if self.configs.pop((ConfigResourceType.TOPIC, topic.name), None) is not None:
             delta.configs[ConfigResourceType.TOPIC, topic.name] = None
         for index, partition in topic.partitions.items():
@@ -319,6 +343,7 @@ class MetadataImage:
             fenced=record.fenced,
             in_controlled_shutdown=record.in_controlled_shutdown,
             features=record.features,
+            log_dirs=record.log_dirs,
         )
 
     def _change_broker(self, record: BrokerChangeRecord) -> None:
@@ -327,6 +352,8 @@ class MetadataImage:
             broker = replace(broker, fenced=record.fenced)
         if record.in_controlled_shutdown is not None:
             broker = replace(broker, in_controlled_shutdown=record.in_controlled_shutdown)
+        if record.log_dirs is not None:
+            broker = replace(broker, log_dirs=record.log_dirs)
         self.brokers[record.broker_id] = broker
 
     def _configure(self, record: ConfigRecord) -> None:

@@ -54,6 +54,8 @@ class RegisterBrokerRecord:
     fenced: bool = True
     in_controlled_shutdown: bool = False
     features: tuple[SupportedFeature, ...] = ()
+    log_dirs: tuple[Uuid, ...] = ()
+    """The ids of its directories that work (KIP-858)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class BrokerChangeRecord:
     broker_epoch: int
     fenced: bool | None = None
     in_controlled_shutdown: bool | None = None
+    log_dirs: tuple[Uuid, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +127,16 @@ class PartitionChangeRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class AssignReplicaRecord:
+    """A replica lies in this directory of its broker (KIP-858); only of brokers that have several."""
+
+    topic_id: Uuid
+    index: int
+    broker_id: int
+    directory_id: Uuid
+
+
+@dataclass(frozen=True, slots=True)
 class ClearElrRecord:
     """The eligible leader replicas of a topic are forgotten, or with an empty name those of all topics.
 
@@ -168,6 +181,7 @@ MetadataRecord: TypeAlias = (
     | RemoveTopicRecord
     | PartitionRecord
     | PartitionChangeRecord
+    | AssignReplicaRecord
     | ClearElrRecord
     | ConfigRecord
     | ProducerIdsRecord
@@ -185,6 +199,7 @@ _TYPES: Final[dict[str, type[MetadataRecord]]] = {
         RemoveTopicRecord,
         PartitionRecord,
         PartitionChangeRecord,
+        AssignReplicaRecord,
         ClearElrRecord,
         ConfigRecord,
         ProducerIdsRecord,
@@ -199,6 +214,8 @@ _FIELDS: Final = {
 _READERS: Final[dict[str, Callable[[Any], Any]]] = {
     "topic_id": Uuid.parse,
     "incarnation_id": Uuid.parse,
+    "directory_id": Uuid.parse,
+    "log_dirs": lambda items: None if items is None else tuple(map(Uuid.parse, items)),
     "listeners": lambda items: tuple(BrokerEndpoint(**item) for item in items),
     "features": lambda items: tuple(SupportedFeature(**item) for item in items),
 }
@@ -220,7 +237,7 @@ def decode(data: bytes | bytearray | memoryview) -> MetadataRecord:
         if version != _VERSION:
             raise DecodeError(f"a {name} record of version {version}, only {_VERSION} is known")
         return type_(**{field: _read(field, value) for field, value in content.items()})
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DecodeError(f"not a metadata record: {error!r}") from error
 
 

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from ottla.broker.metadata.image import MetadataImage
 from ottla.broker.metadata.records import (
+    AssignReplicaRecord,
     ConfigRecord,
     FeatureLevelRecord,
     MetadataRecord,
@@ -66,6 +67,7 @@ def records_of(image: MetadataImage) -> Iterator[MetadataRecord]:
             fenced=broker.fenced,
             in_controlled_shutdown=broker.in_controlled_shutdown,
             features=broker.features,
+            log_dirs=broker.log_dirs,
         )
     for topic in image.topics.values():
         yield TopicRecord(topic.name, topic.id)
@@ -84,5 +86,8 @@ def records_of(image: MetadataImage) -> Iterator[MetadataRecord]:
                 elr=partition.elr,
                 last_known_elr=partition.last_known_elr,
             )
+    for topic_id, places in image.directories.items():
+        for (index, broker_id), directory_id in places.items():
+            yield AssignReplicaRecord(topic_id, index, broker_id, directory_id)
     if image.next_producer_id:
         yield ProducerIdsRecord(_NO_BROKER, -1, image.next_producer_id)

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from ottla.broker.log.log import Log
 from ottla.broker.replication.partition import NO_EPOCH, Partition, PartitionKey
 from ottla.broker.server.background import Fail, unending
 from ottla.errors import (
@@ -298,6 +299,10 @@ class ReplicaFetcher:
                 # There is a newer leader; the metadata log will say which.
                 self.leave(partition.key)
                 return
+            elif result.error_code == KafkaStorageError.code:
+                # Of the leader's disk, and not of this one.
+                self._back_off(followed, "its leader cannot read it")
+                return
             else:
                 raise_for_code(result.error_code)
                 self._append(followed, result)
@@ -306,16 +311,19 @@ class ReplicaFetcher:
             _log.error("node %s gives up following %s-%s: %s", self._node_id, *partition.key, error)
             self.leave(partition.key)
         except (CorruptMessageError, *_Failures) as error:
-            _log.info("node %s cannot follow %s-%s now: %s", self._node_id, *partition.key, error)
-            followed.backoff = min(2 * followed.backoff or _FIRST_BACKOFF, self._largest_backoff)
-            followed.not_before = self._clock.monotonic() + followed.backoff
+            self._back_off(followed, error)
+
+    def _back_off(self, followed: Followed, why: object) -> None:
+        _log.info("node %s cannot follow %s-%s now: %s", self._node_id, *followed.partition.key, why)
+        followed.backoff = min(2 * followed.backoff or _FIRST_BACKOFF, self._largest_backoff)
+        followed.not_before = self._clock.monotonic() + followed.backoff
 
     def _append(self, followed: Followed, result: FetchResponse.PartitionData) -> None:
         partition = followed.partition
         diverging = result.diverging_epoch
         if diverging is not None:
             _log.info("node %s: %s-%s parts from its leader at %s", self._node_id, *partition.key, diverging)
-            partition.truncate_to(agreed_end(partition, diverging.epoch, diverging.end_offset))
+            partition.truncate_to(agreed_end(partition.log, diverging.epoch, diverging.end_offset))
             self._on_fetched(partition, 0, 0)
             return
         appended = 0
@@ -364,9 +372,8 @@ class ReplicaFetcher:
         return result.offset
 
 
-def agreed_end(partition: Partition, epoch: int, end_offset: int) -> int:
+def agreed_end(log: Log, epoch: int, end_offset: int) -> int:
     """Where this log may still agree with its leader's, in which `epoch`, the last up to this one's, ends there."""
-    log = partition.log
     own_epoch, own_end = log.epochs.end_offset_for(epoch, log.log_end_offset)
     if own_epoch == epoch:
         return min(own_end, end_offset, log.log_end_offset)

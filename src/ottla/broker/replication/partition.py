@@ -157,6 +157,10 @@ class Partition:
         self.index = index
         self.key: PartitionKey = (topic, index)
         self.log = log
+        self.future: Log | None = None
+        """The log in another directory of the node that is to take the place of this one (log_dir_moves.py)."""
+        self.cut_to: int | None = None
+        """The lowest offset to which the log was cut back while there is a future one, which has to follow."""
         self.image = PartitionImage((), (), -1, NO_EPOCH, -1)
         """As the controller has decided; ahead of the node's metadata after a change that this leader proposed."""
         self.min_in_sync = min_in_sync
@@ -427,18 +431,28 @@ class Partition:
     def truncate_to(self, offset: int) -> None:
         """Drops what the leader does not have."""
         self.log.truncate_to(offset)
-        self._cut()
+        self._cut(offset)
 
     def truncate_fully(self, start_offset: int) -> None:
         self.log.truncate_fully(start_offset)
-        self._cut()
+        self._cut(start_offset)
         self.high_watermark = start_offset
 
-    def _cut(self) -> None:
+    def _cut(self, offset: int) -> None:
+        if self.future is not None:
+            self.cut_to = offset if self.cut_to is None else min(offset, self.cut_to)
         end = self.log.log_end_offset
         while self._uncommitted and self._uncommitted[-1][0] > end:
             self._uncommitted.pop()
         self.high_watermark = min(self.high_watermark, end)
+        self.changes += 1
+
+    # Directories
+
+    def move_to(self, log: Log) -> None:
+        """Another log, which has all that the present one has, is the replica's from now on."""
+        self.log, self.future, self.cut_to = log, None, None
+        log.replicated_to(self.high_watermark)
         self.changes += 1
 
     # Readers

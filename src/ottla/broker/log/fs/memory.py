@@ -1,20 +1,16 @@
-"""The volume that logs live on: files to which one appends, by path, and the one that is kept in memory.
-
-A log knows only the two protocols here. Paths are strings with "/" between their parts; a directory is there as
-long as a file is in it. A volume outlives its node: what that wrote is there when it starts again.
-
-Invariant: memory that `read` handed out never changes. Bytes behind it may be cut off and written anew, but the new
-ones lie elsewhere. So another file may keep it (`append` with `shared`): replicas of one partition in one process
-have their batches in the same memory.
-"""
+"""The volume that is kept in memory."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from ottla._native.memory import Memory, joined
+from ottla.broker.log.fs.paths import check_directory, split_path
 from ottla.wire.primitives import Buffer
+
+if TYPE_CHECKING:
+    from ottla.broker.log.fs import Space
 
 SMALLEST_CHUNK: Final = 512
 LARGEST_CHUNK: Final = 1024 * 1024
@@ -22,66 +18,18 @@ KEPT_AS_IT_IS: Final = 128 * 1024
 """Data of this size and above becomes a chunk of its own, without a copy."""
 
 
-class File(Protocol):
-    """Bytes that grow at the end."""
+class Chunks:
+    """The last bytes of a file, from `start` to `size`, in chunks.
 
-    @property
-    def size(self) -> int: ...
+    Each is at least twice its predecessor, up to a limit: little memory for an idle file, few chunks for a busy one.
+    """
 
-    def append(self, data: Buffer, *, shared: bool = False) -> int:
-        """Writes `data` behind everything else and says where it begins. The file may keep `data` itself.
+    __slots__ = ("_chunks", "_largest", "_room", "_starts", "_tail", "_used", "size", "start")
 
-        `shared` says that another file keeps it as well, so that a copy would cost memory and keeping it none.
-        """
-        ...
-
-    def read(self, position: int, length: int) -> list[memoryview]:
-        """At most `length` bytes from `position` on, in as many parts as it takes.
-
-        What was written with one `append`, and is read alone, comes in one part.
-        """
-        ...
-
-    def truncate(self, size: int) -> None: ...
-
-    def flush(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class FileSystem(Protocol):
-    """A volume."""
-
-    def open(self, path: str) -> File:
-        """The file, made if it is not there."""
-        ...
-
-    def exists(self, path: str) -> bool: ...
-
-    def directories(self) -> list[str]:
-        """The sorted paths of all directories that have files right inside."""
-        ...
-
-    def list(self, directory: str) -> list[str]:
-        """The sorted names of the files right inside `directory`."""
-        ...
-
-    def remove(self, path: str) -> None: ...
-
-    def rename(self, old: str, new: str) -> None:
-        """Moves a file; what was at `new` is replaced."""
-        ...
-
-    def remove_directory(self, path: str) -> None: ...
-
-
-class MemoryFile:
-    """A list of chunks, each at least twice its predecessor up to a limit: little for the idle, few for the busy."""
-
-    __slots__ = ("_chunks", "_room", "_starts", "_tail", "_used", "size")
-
-    def __init__(self) -> None:
-        self.size = 0
+    def __init__(self, start: int = 0, largest: int = LARGEST_CHUNK) -> None:
+        self.start = start
+        self.size = start
+        self._largest = largest
         self._starts: list[int] = []
         self._chunks: list[memoryview] = []
         # The last chunk as long as it may grow: its memory is there, `_used` bytes of `_room` are taken.
@@ -118,7 +66,7 @@ class MemoryFile:
 
     def _start_chunk(self, needed: int) -> None:
         self._seal()
-        doubled = min(max(2 * self._room, SMALLEST_CHUNK), LARGEST_CHUNK)
+        doubled = min(max(2 * self._room, SMALLEST_CHUNK), self._largest)
         self._room = max(doubled, needed)
         # A pooled block: pages that were used before cost a tenth of new ones.
         self._tail = memoryview(Memory(self._room))
@@ -137,7 +85,7 @@ class MemoryFile:
         self._chunks.append(chunk)
 
     def read(self, position: int, length: int) -> list[memoryview]:
-        if position < 0 or length < 0:
+        if position < self.start or length < 0:
             raise ValueError(f"{length} bytes at {position} are in no file")
         end = min(position + length, self.size)
         if position >= end:
@@ -154,19 +102,38 @@ class MemoryFile:
         return parts
 
     def truncate(self, size: int) -> None:
-        if not 0 <= size <= self.size:
+        if not self.start <= size <= self.size:
             raise ValueError(f"a file of {self.size} bytes cannot be cut to {size}")
         if size == self.size:
             return
         # A reader of what is cut off now may still hold it: the chunk is not written to again.
         self._seal()
-        kept = bisect_right(self._starts, size - 1) if size else 0
+        kept = bisect_right(self._starts, size - 1)
         del self._starts[kept:], self._chunks[kept:]
         if kept:
             self._chunks[-1] = self._chunks[-1][: size - self._starts[-1]]
         else:
             self._room = self._used = 0
         self.size = size
+
+    def keep_last(self, length: int) -> None:
+        """Forgets whole chunks at the beginning, so many that not more than `length` bytes are left."""
+        dropped = bisect_left(self._starts, self.size - length)
+        if not dropped:
+            return
+        if dropped == len(self._starts):
+            self._seal()
+        del self._starts[:dropped], self._chunks[:dropped]
+        self.start = self._starts[0] if self._starts else self.size
+
+
+class MemoryFile(Chunks):
+    """A file of which every byte is in memory."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__()
 
     def flush(self) -> None:
         """Memory is as durable as it gets."""
@@ -182,7 +149,7 @@ class MemoryFileSystem:
         self._directories: dict[str, dict[str, MemoryFile]] = {}
 
     def open(self, path: str) -> MemoryFile:
-        directory, name = _split(path)
+        directory, name = split_path(path)
         files = self._directories.setdefault(directory, {})
         file = files.get(name)
         if file is None:
@@ -190,17 +157,18 @@ class MemoryFileSystem:
         return file
 
     def exists(self, path: str) -> bool:
-        directory, name = _split(path)
+        directory, name = split_path(path)
         return name in self._directories.get(directory, {})
 
     def directories(self) -> list[str]:
         return sorted(directory for directory in self._directories if directory)
 
     def list(self, directory: str) -> list[str]:
+        check_directory(directory)
         return sorted(self._directories.get(directory, {}))
 
     def remove(self, path: str) -> None:
-        directory, name = _split(path)
+        directory, name = split_path(path)
         files = self._directories.get(directory, {})
         if name not in files:
             raise FileNotFoundError(path)
@@ -209,24 +177,39 @@ class MemoryFileSystem:
             del self._directories[directory]
 
     def rename(self, old: str, new: str) -> None:
-        directory, name = _split(old)
+        directory, name = split_path(old)
         file = self._directories.get(directory, {}).get(name)
         if file is None:
             raise FileNotFoundError(old)
         if old != new:
             self.remove(old)
-            directory, name = _split(new)
+            directory, name = split_path(new)
             self._directories.setdefault(directory, {})[name] = file
 
+    def rename_directory(self, old: str, new: str) -> None:
+        split_path(old)
+        split_path(new)
+        if old not in self._directories:
+            raise FileNotFoundError(old)
+        if new in self._directories:
+            raise FileExistsError(new)
+        self._directories[new] = self._directories.pop(old)
+
     def remove_directory(self, path: str) -> None:
+        split_path(path)
         self._directories.pop(path, None)
         inside = f"{path}/"
         for directory in [name for name in self._directories if name.startswith(inside)]:
             del self._directories[directory]
 
+    def sync_directory(self, path: str) -> None:
+        """Memory is as durable as it gets."""
+        check_directory(path)
 
-def _split(path: str) -> tuple[str, str]:
-    directory, _, name = path.rpartition("/")
-    if not name:
-        raise ValueError(f"{path!r} is no path of a file")
-    return directory, name
+    def modified_ms(self, path: str) -> int | None:
+        """There is no clock here."""
+        split_path(path)
+        return None
+
+    def space(self) -> Space | None:
+        return None
