@@ -12,6 +12,8 @@ NATIVE := $(filter-out $(CYTHON),$(NATIVE))
 WORKERS ?= auto
 # A worker that is done takes over what is left of another's share.
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist worksteal
+# Tests that share brokers stay together (tests/interop/conftest.py).
+PYTEST_KAFKA := $(PY) -m pytest -n $(WORKERS) --dist loadgroup
 FUZZ_FRAMES ?= 1000000
 FUZZ_CONNECTIONS ?= 20000
 CHAOS_SEEDS ?= 2000
@@ -21,14 +23,15 @@ COPY_RECORDS ?= 100000
 SOAK_SECONDS ?= 600
 SOAK_SPARK_SECONDS ?= 3600
 SOAK_SPARK_BROKER ?= ottla
+KILLS ?= 100
 FUZZ_STEPS ?= 10000
 FUZZ_SEED ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup test test-spark test-sim test-kafka test-kafka-full
-.PHONY: chaos nemesis nemesis-groups nemesis-transactions nemesis-sink
-.PHONY: chains interleavings soak copies fuzz fuzz-kafka sanitize crash-matrix soak-spark model
+.PHONY: chaos nemesis nemesis-disks nemesis-groups nemesis-transactions nemesis-sink
+.PHONY: kills chains interleavings soak copies fuzz fuzz-kafka sanitize crash-matrix soak-spark model
 .PHONY: lint format stubs bench wheel demo clean
 
 help: ## this list
@@ -60,11 +63,11 @@ test-sim: $(STAMP) ## simulations of many seeds, interleavings of threads, fuzze
 
 test-kafka: $(STAMP) ## the interop suite against a real Apache Kafka (needs Java 17)
 	@$(PYTHON) tools/preflight.py java
-	$(PY) -m pytest -m kafka tests/interop tests/bench
+	$(PYTEST_KAFKA) -m kafka tests/interop tests/bench
 
 test-kafka-full: $(STAMP) ## the interop suite with its long matrices
 	@$(PYTHON) tools/preflight.py java
-	$(PY) -m pytest -m "kafka or kafka_full" tests/interop tests/bench
+	$(PYTEST_KAFKA) -m "kafka or kafka_full" tests/interop tests/bench
 
 chaos: $(STAMP) ## producing and consuming in simulations of many seeds, while everything goes wrong (CHAOS_SEEDS=N)
 	OTTLA_CHAOS_SEEDS=$(CHAOS_SEEDS) $(PY) -m pytest -n $(WORKERS) --tb=short \
@@ -72,6 +75,9 @@ chaos: $(STAMP) ## producing and consuming in simulations of many seeds, while e
 
 nemesis: $(STAMP) ## a replicated cluster under faults of every kind, in simulations of many seeds (NEMESIS_SEEDS=N)
 	$(PY) -m tests.sim --seeds $(NEMESIS_SEEDS)
+
+nemesis-disks: $(STAMP) ## the same on disks that fail, fill up and lose their power (NEMESIS_SEEDS=N)
+	$(PY) -m tests.sim --trial disks --seeds $(NEMESIS_SEEDS)
 
 nemesis-groups: $(STAMP) ## chains of consumer groups under the same faults, with members that come and go (NEMESIS_SEEDS=N)
 	$(PY) -m tests.sim --trial groups --seeds $(NEMESIS_SEEDS)
@@ -81,6 +87,9 @@ nemesis-transactions: $(STAMP) ## chains of transactional sessions, writers and 
 
 nemesis-sink: $(STAMP) ## the exactly-once sink of Spark, with drivers and tasks that die and come back (NEMESIS_SEEDS=N)
 	$(PY) -m tests.sim --trial sink --seeds $(NEMESIS_SEEDS)
+
+kills: $(STAMP) ## a cluster with a data directory, killed again and again under load, and nothing acknowledged is lost (KILLS=N)
+	$(PY) -m tests.broker.kills --kills $(KILLS)
 
 chains: $(STAMP) ## chains of consumer groups, and of sessions, on sockets, with many records (CHAIN_RECORDS=N)
 	OTTLA_CHAIN_RECORDS=$(CHAIN_RECORDS) $(PY) -m pytest tests/client/group/test_chains.py \

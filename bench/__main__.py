@@ -14,6 +14,7 @@ BENCHES = [
     "records",
     "broker",
     "replication",
+    "disk",
     "groups",
     "transactions",
     "client",

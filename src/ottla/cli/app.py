@@ -58,7 +58,7 @@ app = typer.Typer(
 
 
 @app.command(
-    help="Run a cluster in memory until Ctrl-C, for tests and local work.",
+    help="Run a cluster until Ctrl-C, for tests and local work; or dump its files.",
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     add_help_option=False,
 )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla import _extras
 from ottla._native.accumulator import Accumulator
-from ottla._native.appender import TopicAppender
+from ottla._native.appender import ThreadProducer, TopicAppender
 from ottla._native.decode import Columns, Record, Records
 from ottla._native.decode import decode_fetch as _decode_fetch
 from ottla._native.deliveries import Delivery
@@ -40,6 +40,7 @@ __all__ = [
     "RecordBuffer",
     "Records",
     "Rows",
+    "ThreadProducer",
     "TopicAppender",
     "UnknownTopicBuffer",
     "decode_fetch",

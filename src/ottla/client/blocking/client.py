@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from ottla.client.blocking.driver import Driver
 from ottla.client.blocking.forks import on_fork
-from ottla.client.client import CLOSE_TIMEOUT, AsyncClient, HeadersIn
+from ottla.client.client import CLOSE_TIMEOUT, AsyncClient
 from ottla.client.deadline import check_timeout
 from ottla.client.home_loop import CallingThreads
 from ottla.client.metrics import MetricsSnapshot
@@ -35,7 +35,7 @@ from ottla.config import ClientConfig, ClientOptions
 from ottla.errors import KafkaError
 from ottla.hooks import ConsumerInterceptor, ProducerInterceptor
 from ottla.wire import Message
-from ottla.wire.records import Delivery
+from ottla.wire.records import Delivery, ThreadProducer
 
 if TYPE_CHECKING:
     from ottla.client.blocking.admin import Admin
@@ -55,8 +55,11 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class Client:
-    """A client of a Kafka cluster; `AsyncClient` says what the options and methods mean."""
+class Client(ThreadProducer):
+    """A client of a Kafka cluster; `AsyncClient` says what the options and methods mean.
+
+    `produce` is compiled (`_native/appender.pyx`), because a call of Python is half of what an append takes.
+    """
 
     def __init__(
         self,
@@ -96,8 +99,9 @@ class Client:
             self._driver.close()
             raise
         self._producer = self._core.producer
-        self._appends = self._producer.quick_appends
+        self._appenders = self._producer.quick_appenders
         self._dirty = self._producer.dirty
+        self._notify = self._producer.notify
 
     def __enter__(self) -> Self:
         return self
@@ -116,30 +120,8 @@ class Client:
 
     # Producing
 
-    def produce(
-        self,
-        topic: str,
-        value: Any = None,
-        key: Any = None,
-        headers: HeadersIn | None = None,
-        partition: int | None = None,
-        timestamp: int | None = None,
-    ) -> Delivery:
-        """Hands a record over to be sent; blocks only where the buffer is full, for at most `max_block_ms`.
-
-        What comes back is the receipt: `result()` waits for the record to be delivered.
-
-            kafka.produce("orders", b"...", key=b"42", headers=[("trace", b"1")]).result(timeout=10).offset
-        """
-        try:
-            delivery = self._appends[topic](key, value, headers, partition, timestamp)
-        except Exception:  # noqa: BLE001  nothing was appended: the usual way opens the topic, waits, or raises this
-            return self._produce(topic, value, key, headers, partition, timestamp)
-        if self._dirty:
-            self._producer.notify()
-        return delivery
-
     def _produce(self, *record: Any) -> Delivery:
+        """What is not usual of `produce`: it opens the topic, waits for room, or raises what is wrong."""
         try:
             return self._producer.produce(*record)
         except NoRoom as full:
@@ -402,7 +384,7 @@ class Client:
     def forked(self) -> None:
         """In a forked child: every call raises a ForkedError; for produce, the AsyncClient in here sees to it."""
         self._driver.forked()
-        self._appends = {}
+        self._appenders = {}
 
 
 async def _called(function: Callable[[], _T]) -> _T:

@@ -1,6 +1,6 @@
 """Producer: from `produce()` to the receipt. It puts topics, RecBufs, sinks and the native accumulator together.
 
-Who owns what. The appending side, any thread: `produce`, the appends of topics, and everything behind the native
+Who owns what. The appending side, any thread: `produce`, the appenders of topics, and everything behind the native
 locks (buffers, records of unknown topics, partitioners). The loop: everything else. It is called only when there is
 something new for it (wakeups.py).
 
@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 from ottla.client.context import ClientContext
 from ottla.client.deadline import within
@@ -27,10 +27,10 @@ from ottla.client.produce.columns import ColumnsProducer, Handover
 from ottla.client.produce.completions import Completions, Flush
 from ottla.client.produce.failures import Failures, flush_waited, still_under_way
 from ottla.client.produce.producer_id import Identities, ProducerIds, ProducerTransactions
-from ottla.client.produce.record_path import CheckedAppends, NoRoom, RecordPath, RefusingAppends
+from ottla.client.produce.record_path import CheckedAppenders, NoRoom, RecordPath, RefusingAppenders
 from ottla.client.produce.settings import ProduceSettings
 from ottla.client.produce.sink import Sink, SinkContext
-from ottla.client.produce.topics import Append, ProducerTopics, TopicProducer
+from ottla.client.produce.topics import Appender, ProducerTopics, TopicProducer
 from ottla.client.produce.wakeups import DirtyBuffers, Wakeups
 from ottla.config import ClientConfig
 from ottla.errors import ApiTimeoutError, ClientClosedError, KafkaError, NoSuchPartitionError
@@ -125,14 +125,17 @@ class Producer:
         self._path = RecordPath(
             key_serializer, value_serializer, interceptors, context.hooks, self._find, self.notify
         )
-        self._produce_through_path: Append | None = self._path.produce if self._path.is_needed else None
-        # For a caller to whom one call per record matters: it appends, calls `notify` if a buffer is dirty, and comes
-        # to `produce` with whatever goes wrong. There is nothing in it where records need the record path.
-        self.quick_appends: Mapping[str, Append] = {} if self._path.is_needed else self._topics.appends
+        self._produce_through_path: Callable[..., Delivery] | None = (
+            self._path.produce if self._path.is_needed else None
+        )
+        # For a caller to whom one call per record matters (`ThreadProducer`): it appends, calls `notify` if a buffer
+        # is dirty, and comes to `produce` with whatever goes wrong. There is nothing in it where records need the
+        # record path.
+        self.quick_appenders: Mapping[str, Appender] = {} if self._path.is_needed else self._topics.appenders
         if transactions is not None:
-            checked = CheckedAppends(transactions.ids.check_open, self.quick_appends)
+            checked = CheckedAppenders(transactions.ids.check_open, self.quick_appenders)
             transactions.ids.on_closed(checked.clear)
-            self.quick_appends = checked
+            self.quick_appenders = checked
         self._columns = ColumnsProducer(
             self,
             settings,
@@ -190,14 +193,14 @@ class Producer:
         while True:
             try:
                 try:
-                    append = self._topics.appends[topic]
+                    appender = self._topics.appenders[topic]
                 except (KeyError, TypeError):
                     check_name(topic)
-                    append = self._find(topic)
+                    appender = self._find(topic)
                 if self._produce_through_path is not None:
                     delivery = self._produce_through_path(topic, key, value, headers, partition, timestamp)
                 else:
-                    delivery = append(key, value, headers, partition, timestamp)
+                    delivery = appender.append(key, value, headers, partition, timestamp)
                 break
             except BufferRetired:
                 # The loop has forgotten the topic since: again, until it is done with that.
@@ -222,11 +225,11 @@ class Producer:
         """The same past interceptors and serializers."""
         return self._path.append(topic, key, value, headers, None, None)
 
-    def _find(self, topic: str) -> Append:
+    def _find(self, topic: str) -> Appender:
         if self._check_open is not None:
             self._check_open()
-        append = self._topics.appends.get(topic)
-        return self._open(topic).unknown.append if append is None else append
+        appender = self._topics.appenders.get(topic)
+        return self._open(topic).unknown if appender is None else appender
 
     def _open(self, topic: str) -> TopicProducer:
         """The first record of a topic: it waits, and the loop begins to track the topic."""
@@ -513,21 +516,17 @@ class Producer:
 
     def forked(self, error: KafkaError) -> None:
         """In a forked child: every use raises, and nothing native is touched, whose locks other threads may hold."""
-
-        def refuse(*_: Any) -> NoReturn:
-            raise error
-
         self._is_closed = True
         self._forked_error = error
-        self._topics.appends = RefusingAppends(refuse)
+        self._topics.appenders = refusing = RefusingAppenders(error)
         if self._produce_through_path is not None:
-            self._produce_through_path = refuse
+            self._produce_through_path = refusing.append
 
     def _end(self) -> None:
         self._is_ended = True
         self._failures.close()
         # Now a record that comes does not find where records of unknown topics wait, and all is closed.
-        self._topics.appends.clear()
+        self._topics.appenders.clear()
         for sink in self._sinks.values():
             sink.close()
         self._wakeups.close()

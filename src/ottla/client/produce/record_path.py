@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
-from ottla.client.produce.topics import Append
+from ottla.client.produce.topics import Appender
 from ottla.hooks import Hooks, ProducerInterceptor, ProducerRecord, overrides, raise_outside
 from ottla.serde.calls import Serialize
 from ottla.wire.records import BufferFull, BufferRetired, Delivery
@@ -19,39 +19,42 @@ from ottla.wire.records import BufferFull, BufferRetired, Delivery
 _logger = logging.getLogger("ottla.client.produce.producer")
 
 
-class RefusingAppends(dict[str, Append]):
-    """Instead of the ways to append to topics: there are none any more."""
+class RefusingAppenders(dict[str, Appender]):
+    """Instead of the appenders of topics: for every topic one that raises."""
 
-    def __init__(self, refuse: Append) -> None:
+    def __init__(self, error: BaseException) -> None:
         super().__init__()
-        self._refuse = refuse
+        self._error = error
 
-    def __missing__(self, topic: str) -> Append:
-        return self._refuse
+    def __missing__(self, topic: str) -> Appender:
+        return self
+
+    def append(self, *_: Any) -> NoReturn:
+        raise self._error
 
 
-class CheckedAppends(dict[str, Append]):
-    """The ways to append to topics, for a producer that may not always: `check()` raises then.
+class CheckedAppenders(dict[str, Appender]):
+    """The appenders of topics, for a producer that may not always append: `check()` raises then.
 
-    A way that is known in here is taken without a check. `clear` is called whenever `check` has begun to raise; a
+    One that is known in here is taken without a check. `clear` is called whenever `check` has begun to raise; a
     record that a thread is about to append in that moment is taken, as it would be had the thread been faster.
     """
 
-    def __init__(self, check: Callable[[], None], appends: Mapping[str, Append]) -> None:
+    def __init__(self, check: Callable[[], None], appenders: Mapping[str, Appender]) -> None:
         super().__init__()
         self._check = check
-        self._appends = appends
+        self._appenders = appenders
 
-    def __missing__(self, topic: str) -> Append:
+    def __missing__(self, topic: str) -> Appender:
         self._check()
-        append = self[topic] = self._appends[topic]
+        appender = self[topic] = self._appenders[topic]
         try:
             # `clear` may have come before it was in here.
             self._check()
         except BaseException:
             self.pop(topic, None)
             raise
-        return append
+        return appender
 
 
 class NoRoom(BufferFull):
@@ -71,10 +74,10 @@ class RecordPath:
         value_serializer: Serialize | None,
         interceptors: Sequence[ProducerInterceptor],
         hooks: Hooks,
-        find: Callable[[str], Append],
+        find: Callable[[str], Appender],
         notify: Callable[[], None],
     ) -> None:
-        """`find(topic)` gives the append of a topic; `notify` is called after it."""
+        """`find(topic)` gives the appender of a topic; `notify` is called behind a record."""
         self._key = key_serializer
         self._value = value_serializer
         self._senders = [each for each in interceptors if overrides(each, ProducerInterceptor, "on_send")]
@@ -147,7 +150,7 @@ class RecordPath:
     def _append(self, topic: str, *record: Any) -> Delivery:
         while True:
             try:
-                return self._find(topic)(*record)
+                return self._find(topic).append(*record)
             except BufferRetired:
                 # The loop has forgotten the topic since: again, until it is done with that.
                 continue

@@ -13,6 +13,7 @@ from ottla.errors import (
     DuplicateSequenceNumberError,
     InvalidProducerEpochError,
     InvalidProducerIdMappingError,
+    KafkaStorageError,
     MessageTooLargeError,
     NotEnoughReplicasAfterAppendError,
     OutOfOrderSequenceNumberError,
@@ -24,8 +25,9 @@ from ottla.errors import (
 )
 from ottla.wire.messages import ProduceResponse
 
-# Appended perhaps, or certainly but not by enough replicas: only another attempt can show which.
-_AMBIGUOUS: Final = (RequestTimedOutError, NotEnoughReplicasAfterAppendError)
+# Appended perhaps, or certainly but not by enough replicas: only another attempt can show which. A leader whose disk
+# refuses to flush (KAFKA_STORAGE_ERROR) has appended before, and followers may have fetched the batch.
+_AMBIGUOUS: Final = (RequestTimedOutError, NotEnoughReplicasAfterAppendError, KafkaStorageError)
 _ENDS_TRANSACTION: Final = (
     OutOfOrderSequenceNumberError,
     UnknownProducerIdError,

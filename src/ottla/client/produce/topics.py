@@ -1,6 +1,6 @@
 """Topics that are produced to: unknown until metadata has partitions, then their RecBufs, and forgotten when idle.
 
-Who owns what: the functions in `appends` take records from any thread, under the locks of the native core; `open` is
+Who owns what: those in `appenders` take records from any thread, under the locks of the native core; `open` is
 for any thread, too. Everything else belongs to the loop. A `TopicLoad` is replaced as a whole, so that an appending
 thread never sees half of a change.
 
@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from ottla.client.metadata import PartitionView, TopicView, check_name
 from ottla.client.metadata.refresh_policy import UNKNOWN_RESPONSES
@@ -43,8 +43,20 @@ from ottla.wire.records import (
 
 UNKNOWN_TOPIC: Final = (UnknownTopicOrPartitionError, UnknownTopicIdError)
 
-Append = Callable[..., Delivery]
-"""(key, value, headers, partition, timestamp) -> receipt; the key and the value are bytes."""
+
+class Appender(Protocol):
+    """The way of records into the buffers of one topic."""
+
+    def append(
+        self,
+        key: Any,
+        value: Any,
+        headers: Any = None,
+        partition: int | None = None,
+        timestamp: int | None = None,
+        /,
+    ) -> Delivery:
+        """The key and the value are bytes."""
 
 
 class TopicLoad(NamedTuple):
@@ -230,7 +242,7 @@ class ProducerTopics:
     ) -> None:
         self.by_name: dict[str, TopicProducer] = {}
         self.by_buffer: dict[RecordBuffer, RecBuf] = {}
-        self.appends: dict[str, Append] = {}
+        self.appenders: dict[str, Appender] = {}
         """What the appending side looks into: how a record gets into the buffers of a topic."""
         self._accumulator = accumulator
         self._settings = settings
@@ -249,13 +261,13 @@ class ProducerTopics:
             name, self._new_partitioner(name), self._accumulator, self._settings, self._latency
         )
         known = self.by_name.setdefault(name, opened)
-        if name not in self.appends:
+        if name not in self.appenders:
             # In this order, or Ctrl-C between the two would leave a topic that is never tracked.
             track()
-            self.appends.setdefault(name, known.unknown.append)
+            self.appenders.setdefault(name, known.unknown)
             if known.failure is not None or known.is_forgotten:
                 # The loop was faster: the next record begins anew.
-                self.appends.pop(name, None)
+                self.appenders.pop(name, None)
         return known
 
     def gathering(self, name: str, number: int) -> RecBuf | None:
@@ -275,19 +287,19 @@ class ProducerTopics:
         for recbuf in topic.recbufs[known:]:
             self.by_buffer[recbuf.buffer] = recbuf
         if topic.appender is not None:
-            self.appends[topic.name] = topic.appender.append
+            self.appenders[topic.name] = topic.appender
         return update
 
     def release(self, topic: TopicProducer) -> tuple[int, BaseException | None]:
         """Makes a topic known that `becomes_known`; see `TopicProducer.release`."""
         failed, error = topic.release()
         assert topic.appender is not None
-        self.appends[topic.name] = topic.appender.append
+        self.appenders[topic.name] = topic.appender
         return failed, error
 
     def remove(self, topic: TopicProducer) -> None:
         """The next record for it begins anew. Call this after what `open` looks at has been set."""
-        self.appends.pop(topic.name, None)
+        self.appenders.pop(topic.name, None)
         del self.by_name[topic.name]
 
     @contextmanager
@@ -304,7 +316,7 @@ class ProducerTopics:
     def forget(self, topic: TopicProducer) -> bool:
         """Lets a topic go, with its partitions and their buffers; False if records have come, and all stays.
 
-        A thread that still has the topic's `append` in its hands gets BufferRetired from it.
+        A thread that still has the topic's appender in its hands gets BufferRetired from it.
         """
         if topic.name in self._kept or not self._ids.may_forget:
             return False

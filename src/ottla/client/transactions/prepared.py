@@ -6,21 +6,25 @@ producer which has taken its place since is neither fenced nor ended by mistake.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from enum import Enum
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ottla.client.connections.features import TRANSACTION_VERSION
 from ottla.client.deadline import within
 from ottla.client.produce.producer_id import ProducerIdentity
-from ottla.client.transactions.calls import CallOutcome, CoordinatorCalls
+from ottla.client.transactions.calls import CoordinatorCalls
 from ottla.client.transactions.error_table import Consequence
 from ottla.client.transactions.machine import ADDED_BY_LEADER
 from ottla.client.transactions.messages import end_transaction
-from ottla.errors import InvalidTxnStateError, PreparedTransactionError, TransactionPendingError
+from ottla.errors import InvalidTxnStateError, KafkaError, PreparedTransactionError, TransactionPendingError
+from ottla.wire.messages import DescribeTransactionsRequest, DescribeTransactionsResponse
 
 if TYPE_CHECKING:
     from ottla.client.context import ClientContext
     from ottla.client.requests.requests import Requests
-    from ottla.wire.messages import EndTxnResponse
+
+_COMMITTED: Final = ("PrepareCommit", "CompleteCommit")
+_ABORTED: Final = ("PrepareAbort", "CompleteAbort")
 
 
 class PreparedTransaction(NamedTuple):
@@ -44,7 +48,7 @@ async def end_prepared(
     calls = CoordinatorCalls(context, requests)
     transactional_id, producer_id, epoch = prepared
     try:
-        outcome = await within(
+        outcome, refused = await within(
             context.runtime.clock, seconds, _settled(context, requests, calls, prepared, commit)
         )
     except TimeoutError:
@@ -54,9 +58,9 @@ async def end_prepared(
             f"whether the prepared transaction of {transactional_id!r} has ended is not known after {seconds:g} s: "
             f"{word} it again" + ("" if last is None else f". The last error was: {last}")
         ) from last
-    if outcome.consequence is Consequence.GO_ON:
+    if outcome is _Ending.AS_WANTED:
         return
-    is_other = isinstance(outcome.error, InvalidTxnStateError)
+    is_other = outcome is _Ending.OTHERWISE
     wanted, other = ("committed", "aborted") if commit else ("aborted", "committed")
     known = (
         f"it is {other}, by another process or after its timeout"
@@ -65,9 +69,17 @@ async def end_prepared(
     )
     raise PreparedTransactionError(
         f"the prepared transaction of {transactional_id!r} (producer {producer_id}, epoch {epoch}) cannot be "
-        f"{wanted}: {known}. The coordinator says: {outcome.error}",
+        f"{wanted}: {known}. The coordinator says: {refused}",
         is_other_outcome=is_other,
-    ) from outcome.error
+    ) from refused
+
+
+class _Ending(Enum):
+    """What has become of the transaction, as far as its coordinator knows."""
+
+    AS_WANTED = "as wanted"
+    OTHERWISE = "otherwise"
+    UNKNOWN = "unknown"
 
 
 async def _settled(
@@ -76,7 +88,7 @@ async def _settled(
     calls: CoordinatorCalls,
     prepared: PreparedTransaction,
     commit: bool,
-) -> CallOutcome[EndTxnResponse]:
+) -> tuple[_Ending, KafkaError | None]:
     # A broker that has said who coordinates has said before what the cluster has agreed to.
     await requests.brokers_known()
     bumps = context.brokers.features.level(TRANSACTION_VERSION) >= ADDED_BY_LEADER
@@ -85,4 +97,30 @@ async def _settled(
         end_transaction(prepared.transactional_id, identity, commit=commit, bumps=bumps)
     )
     assert outcome is not None
-    return outcome
+    if outcome.consequence is Consequence.GO_ON:
+        return _Ending.AS_WANTED, None
+    if not isinstance(outcome.error, InvalidTxnStateError):
+        return _Ending.UNKNOWN, outcome.error
+    if commit and bumps:
+        return await _commit_refused(requests, prepared), outcome.error
+    return _Ending.OTHERWISE, outcome.error
+
+
+async def _commit_refused(requests: Requests, prepared: PreparedTransaction) -> _Ending:
+    """Which end a transaction has had whose commit, with a new epoch, a coordinator finds in no state for it.
+
+    It says so of an abort, but also of a commit that an earlier call has sent before transaction.version rose, and
+    whose epoch has stayed. Once another producer has taken the id over, either may have been before that.
+    """
+    request = DescribeTransactionsRequest(transactional_ids=[prepared.transactional_id])
+    response = await requests.send(request)
+    assert isinstance(response, DescribeTransactionsResponse)
+    (known,) = response.transaction_states
+    producer_id, epoch = prepared.producer_id, prepared.epoch
+    if (known.producer_id, known.producer_epoch) == (
+        producer_id,
+        epoch,
+    ) and known.transaction_state in _COMMITTED:
+        return _Ending.AS_WANTED
+    is_same = known.producer_id == producer_id and known.producer_epoch in (epoch, epoch + 1)
+    return _Ending.OTHERWISE if is_same and known.transaction_state in _ABORTED else _Ending.UNKNOWN

@@ -23,6 +23,7 @@ from ottla.config import ClientConfig
 from ottla.errors import (
     ApiTimeoutError,
     InvalidPartitionsError,
+    KafkaError,
     NoSuchPartitionError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
@@ -119,9 +120,16 @@ async def store_barrier(kafka: AsyncClient, names: SinkNames) -> int:
     from ottla.client.client import AsyncClient
 
     config = kafka.config.replace(transactional_id="")
-    async with AsyncClient(config=config, runtime=kafka._runtime) as plain:
-        stored = await produce_control(plain, names.decisions, BARRIER_KEY, b"")
-        return (await stored).offset
+    try:
+        async with AsyncClient(config=config, runtime=kafka._runtime) as plain:
+            stored = await produce_control(plain, names.decisions, BARRIER_KEY, b"")
+            return (await stored).offset
+    except KafkaError as error:
+        raise SinkError(
+            f"what earlier attempts of sink {names.sink_id!r} have left open stays open, as it is not certain that "
+            f"none of it is decided: nothing can be stored in {names.decisions}: {error}. Nothing is lost: run this "
+            "again"
+        ) from error
 
 
 async def last_decision(
