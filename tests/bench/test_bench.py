@@ -41,6 +41,7 @@ RATIOS = {
         "fetch_1kb_vs_mock",
     },
     "replication": {"rf3_vs_rf1", "rf3_vs_kafka", "rf3_memory", "failover_ms", "idle_cpu"},
+    "disk": {"recovery_vs_read", "recovery_single_vs_read", "disk_vs_memory", "compaction_vs_kafka"},
     "groups": {
         "join_1",
         "join_20",
@@ -91,7 +92,7 @@ RATIOS = {
     "exactly_once": {"write_vs_tuned", "protocol_ms", "recovery_ms"},
 }
 # They have Apache Kafka beside them, and Spark's the JVM's connector: those take minutes.
-NEEDS_KAFKA = frozenset({"replication", "groups", "transactions", "spark", "exactly_once"})
+NEEDS_KAFKA = frozenset({"replication", "disk", "groups", "transactions", "spark", "exactly_once"})
 WITH_STREAMS = frozenset({"spark", "exactly_once"})
 
 

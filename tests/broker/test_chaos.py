@@ -35,6 +35,8 @@ SHORT_LOG = {
 """So short that a node which was away for long begins with a snapshot of the metadata log."""
 # Retriable, each of them: the next attempt may well meet another leader.
 UNKNOWN_TOPIC, NOT_LEADER, TIMED_OUT, NOT_ENOUGH_REPLICAS, STORAGE = 3, 6, 7, 19, 56
+OUT_OF_ORDER = 45
+"""From a leader that was replaced, and has not heard of it: it lacks what its successor has acknowledged."""
 Failures = (OSError, TimeoutError, KafkaError)
 
 
@@ -88,7 +90,7 @@ class Producer(Caller):
         value = self.prefix + b"%d" % sequence
         now = int(self.runtime.clock.time() * 1000)
         records = batch(value, timestamp=now, producer_id=self.id, producer_epoch=0, base_sequence=sequence)
-        request = produce_request("orders", records, self.partition)
+        request = produce_request("orders", records, self.partition, timeout_ms=1000)
         answer = await (await self.channel()).request(request, 9, self.random.choice([0.002, 0.5, 5]))
         assert isinstance(answer, ProduceResponse)
         (result,) = answer.responses[0].partition_responses
@@ -96,7 +98,8 @@ class Producer(Caller):
             self.acknowledged.append((value, result.base_offset))
             await asyncio.sleep(self.random.choice([0, 0.01, 0.1]))
         else:
-            assert result.error_code in (UNKNOWN_TOPIC, NOT_LEADER, TIMED_OUT, NOT_ENOUGH_REPLICAS, STORAGE)
+            retriable = (UNKNOWN_TOPIC, NOT_LEADER, TIMED_OUT, NOT_ENOUGH_REPLICAS, OUT_OF_ORDER, STORAGE)
+            assert result.error_code in retriable
             raise TimeoutError
 
 
@@ -226,7 +229,8 @@ async def in_chaos(
     random = Random(runtime.seed)
     cluster = AsyncCluster(len(NODES), topics={"orders": PARTITIONS}, config=SHORT_LOG, runtime=runtime)
     volumes = {node_id: FailingFileSystem() for node_id in NODES} if failing_volumes else {}
-    cluster._volumes.update(volumes)
+    for node_id, volume in volumes.items():
+        cluster.volumes.use(node_id, volume)
     await cluster.start()
     producers = [Producer(runtime, cluster, Random(random.random()), number) for number in range(4)]
     callers: list[Caller] = [

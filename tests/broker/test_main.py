@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -35,7 +36,7 @@ def test_it_prints_its_address_and_serves_until_it_is_told_to_stop() -> None:
         produce(bootstrap, "orders", [b"1"])
         assert leader(bootstrap, "orders", 5) in (1, 2, 3)
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=120)
         assert process.returncode == 0
         assert "Traceback" not in errors
         assert "ProduceRequest" in errors
@@ -45,7 +46,7 @@ def test_logging_can_be_quiet() -> None:
     with standalone("--port", "0", "--log", "none") as (process, bootstrap):
         produce(bootstrap, "created-by-use", [b"1"])
         process.terminate()
-        output, errors = process.communicate(timeout=20)
+        output, errors = process.communicate(timeout=120)
         assert (output, errors) == ("", "")
         assert process.returncode == 0
 
@@ -59,12 +60,13 @@ def test_logging_can_be_quiet() -> None:
         (["--port", "0", "--config", "num.partitions=x"], "num.partitions"),
         (["--port", "0", "--release", "0.8"], "2.4"),
         (["--brokers", "0"], "at least one"),
+        (["--brokers", "100000", "--port", "0"], "at most 1000"),
         (["--port", "0", "--topic", "or ders"], "or ders"),
     ],
 )
 def test_mistakes_are_named(arguments: list[str], said: str) -> None:
     with standalone(*arguments) as (process, _):
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=120)
         assert process.returncode == 2
         assert said in errors
         assert "Traceback" not in errors
@@ -74,6 +76,35 @@ def test_a_port_in_use_is_named_with_what_to_do() -> None:
     with Cluster() as cluster:
         port = cluster.bootstrap.rpartition(":")[2]
         with standalone("--port", port) as (process, _):
-            _, errors = process.communicate(timeout=20)
+            _, errors = process.communicate(timeout=120)
             assert process.returncode == 1
             assert "--port 0" in errors
+
+
+def test_with_a_data_directory_everything_is_there_at_the_next_start(tmp_path: Path) -> None:
+    arguments = ("--port", "0", "--data-dir", str(tmp_path), "--topic", "orders")
+    with standalone(*arguments) as (process, bootstrap):
+        produce(bootstrap, "orders", [b"1", b"2"])
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=120)
+        assert (process.returncode, errors) == (0, "")
+    assert (tmp_path / "node-1" / ".kafka_cleanshutdown").exists()
+    with Cluster(data_dir=tmp_path) as cluster:
+        assert [record.value for record in cluster.dump("orders")] == [b"1", b"2"]
+
+
+def test_a_data_directory_in_use_is_named_with_what_to_do(tmp_path: Path) -> None:
+    with Cluster(data_dir=tmp_path), standalone("--port", "0", "--data-dir", str(tmp_path)) as (process, _):
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 2
+        assert "is in use" in errors
+        assert "Traceback" not in errors
+
+
+def test_a_data_directory_that_is_none_is_named_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    with standalone("--port", "0", "--data-dir", str(tmp_path / "file")) as (process, _):
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 2
+        assert "Choose another" in errors
+        assert "Traceback" not in errors

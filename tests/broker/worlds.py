@@ -19,6 +19,8 @@ _R = TypeVar("_R", bound=Message)
 
 TIMEOUT = 30.0
 VIRTUAL_TIMEOUT = 1e6
+PRODUCE_TIMEOUT_MS = 25_000
+"""How long replicas may take: a machine that is busy with other tests stops a process for seconds."""
 
 
 class World:
@@ -57,9 +59,16 @@ class Client:
         return answer
 
     async def produce(
-        self, topic: str, records: bytes, partition: int = 0, acks: int = -1, version: int = 9
+        self,
+        topic: str,
+        records: bytes,
+        partition: int = 0,
+        acks: int = -1,
+        version: int = 9,
+        timeout_ms: int = PRODUCE_TIMEOUT_MS,
     ) -> ProduceResponse.PartitionProduceResponse:
-        answer = await self.ask(produce_request(topic, records, partition, acks), version, ProduceResponse)
+        request = produce_request(topic, records, partition, acks, timeout_ms)
+        answer = await self.ask(request, version, ProduceResponse)
         return answer.responses[0].partition_responses[0]
 
     async def fetch(
@@ -95,11 +104,13 @@ async def connect(runtime: Runtime, host: str, port: int) -> Peer:
     return peer
 
 
-def produce_request(topic: str, records: bytes, partition: int = 0, acks: int = -1) -> ProduceRequest:
+def produce_request(
+    topic: str, records: bytes, partition: int = 0, acks: int = -1, timeout_ms: int = PRODUCE_TIMEOUT_MS
+) -> ProduceRequest:
     data = ProduceRequest.PartitionProduceData(index=partition, records=records)
     return ProduceRequest(
         acks=acks,
-        timeout_ms=1000,
+        timeout_ms=timeout_ms,
         topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
     )
 

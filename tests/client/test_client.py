@@ -399,7 +399,7 @@ def test_a_delivery_timeout_ends_at_its_time(run: Run) -> None:
                 begin = world.clock.monotonic()
                 with pytest.raises(DeliveryTimeoutError, match="delivery_timeout_ms"):
                     await (await kafka.produce("orders", b"2"))
-                assert 2.0 <= world.clock.monotonic() - begin < 4.0
+                assert 2.0 <= world.clock.monotonic() - begin < (4.0 if world.simulated else 60.0)
                 with pytest.raises(DeliveryError):
                     await kafka.flush()
                 cluster.faults.clear()
@@ -443,7 +443,7 @@ def test_a_full_buffer_is_an_error_that_names_the_limit(run: Run, limits: dict[s
             with pytest.raises(BufferFullError, match=name) as caught:
                 await kafka.produce("orders", bytes(30_000))
             assert caught.value.limit == name
-            assert 0.25 <= world.clock.monotonic() - begin < 5
+            assert 0.25 <= world.clock.monotonic() - begin < (5.0 if world.simulated else 60.0)
             cluster.resume_node(1)
             await kafka.flush()
             await (await kafka.produce("orders", b"last"))

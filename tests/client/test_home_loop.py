@@ -215,7 +215,7 @@ def test_another_loop_is_refused_at_once(used: Used, kind: type, name: str) -> N
     async def uses() -> None:
         result = TABLE[kind][name](used.what(kind))
         if inspect.isawaitable(result):
-            await asyncio.wait_for(result, 10)
+            await asyncio.wait_for(result, 60)
 
     with pytest.raises(
         RuntimeError, match=r"belongs to the event loop .* this is another one.*: make a client"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from ottla.client.produce.producer import Producer
 from ottla.errors import KafkaError
 from ottla.hooks import Hook, ProducerInterceptor, ProducerRecord
 from ottla.wire.records import Accumulator, EncodedBatch, RecordBuffer
+from tests.interop.waiting import eventually
 
 
 class Seen(ProducerInterceptor, Hook):
@@ -36,7 +38,7 @@ class Seen(ProducerInterceptor, Hook):
 
 
 def produce(kafka: ottla.Client, kept: list[Any]) -> None:
-    kafka.produce("orders", b"1").result(timeout=10)
+    kafka.produce("orders", b"1").result(timeout=60)
 
 
 def produce_and_keep_the_receipts(kafka: ottla.Client, kept: list[Any]) -> None:
@@ -54,12 +56,12 @@ def fail_to_produce(kafka: ottla.Client, kept: list[Any]) -> None:
 
 
 def read(kafka: ottla.Client, kept: list[Any]) -> None:
-    kafka.produce("orders", b"1").result(timeout=10)
+    kafka.produce("orders", b"1").result(timeout=60)
     kept += [record.value for record in kafka.consume("orders", start="earliest", stop="latest")]
 
 
 def leave_an_iteration(kafka: ottla.Client, kept: list[Any]) -> None:
-    kafka.produce("orders", b"1").result(timeout=10)
+    kafka.produce("orders", b"1").result(timeout=60)
     consumer = kafka.consume("orders", start="earliest")
     for record in consumer:
         kept.append(record)
@@ -96,29 +98,33 @@ def cycle(use: Callable[[ottla.Client, list[Any]], None], bootstrap: str, kept: 
     return [weakref.ref(each) for each in (kafka, kafka._client, kafka._producer)]
 
 
+def assert_let_go(gone: list[Any]) -> None:
+    """Nothing is collected at the first try if the cluster's thread is collecting just then."""
+    eventually(lambda: gc.collect() >= 0 and not any(each() for each in gone), "the client to be let go")
+
+
 @pytest.mark.parametrize("use", USES)
 def test_a_blocking_client_is_let_go_when_it_is_closed(
     use: Callable[[ottla.Client, list[Any]], None],
 ) -> None:
     kept: list[Any] = []
     with Cluster(topics={"orders": 1}) as cluster:
-        gone = cycle(use, cluster.bootstrap, kept)
-        gc.collect()
-        assert [each() for each in gone] == [None, None, None]
+        assert_let_go(cycle(use, cluster.bootstrap, kept))
 
 
 def test_nothing_is_left_of_two_hundred_clients() -> None:
-    def left() -> dict[str, int]:
+    def left() -> Counter[str]:
         gc.collect()
         kinds = (ottla.Client, ottla.AsyncClient, Producer, Accumulator, RecordBuffer, EncodedBatch)
-        return {kind.__name__: sum(isinstance(each, kind) for each in gc.get_objects()) for kind in kinds}
+        found = gc.get_objects()
+        return Counter({kind.__name__: sum(isinstance(each, kind) for each in found) for kind in kinds})
 
     with Cluster(topics={"orders": 1}) as cluster:
         produce_once(cluster.bootstrap)
         before = left()
         for _ in range(200):
             produce_once(cluster.bootstrap)
-        assert left() == before
+        eventually(lambda: left() <= before, f"no more of them than {before}")
 
 
 def produce_once(bootstrap: str) -> None:
@@ -194,5 +200,4 @@ def test_an_async_client_that_nobody_closed_is_let_go_with_its_loop() -> None:
     with Cluster(topics={"orders": 1}) as cluster:
         gone = asyncio.run(come(cluster.bootstrap))
         kept.clear()
-        gc.collect()
-        assert [each() for each in gone] == [None, None]
+        assert_let_go(gone)

@@ -26,9 +26,9 @@ ANYTHING: dict[str, Any] = {"TopicPartition": TopicPartition, "Timestamp": ottla
 def kafka() -> Iterator[ottla.Client]:
     with (
         Cluster(brokers=1, topics={"orders": 2}) as cluster,
-        ottla.Client(cluster.bootstrap, default_api_timeout_ms=10_000) as client,
+        ottla.Client(cluster.bootstrap, default_api_timeout_ms=60_000) as client,
     ):
-        client.produce("orders", b"1").result(timeout=10)
+        client.produce("orders", b"1").result(timeout=60)
         yield client
 
 

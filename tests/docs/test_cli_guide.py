@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.broker.dump.support import written_log
 from tests.docs.test_examples import ROOT
 
 _BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
@@ -45,14 +46,24 @@ def shell(environment: dict[str, str]) -> Iterator[dict[str, str]]:
             broker.terminate()
 
 
-def test_the_commands_of_the_guide_run_in_their_order(shell: dict[str, str]) -> None:
+def test_the_commands_of_the_guide_run_in_their_order(shell: dict[str, str], tmp_path: Path) -> None:
+    """In a folder that has a log directory, which some of them look into."""
+    written_log(tmp_path / "kafka-logs")
     written = {}
     for command in commands()[1:]:
         done = subprocess.run(
-            ["sh", "-c", command], env=shell, capture_output=True, text=True, timeout=60, check=False
+            ["sh", "-c", command],
+            cwd=tmp_path,
+            env=shell,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
         )
         assert done.returncode == 0, (command, done.stderr)
         written[command] = done.stdout
+    assert "topic: orders partition: 0 " in written["ottla broker dump kafka-logs"]
+    assert "endTxnMarker: ABORT" in written["ottla broker dump kafka-logs/orders-0 --print-data-log"]
     (keyed,) = [lines for command, lines in written.items() if "--until end --format '%k" in command]
     assert sorted(keyed.splitlines()) == [
         ": one",

@@ -26,7 +26,7 @@ def test_the_tests_of_the_guide_pass(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     count = sum(len(_TEST.findall(block)) for block in TESTS)

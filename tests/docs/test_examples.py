@@ -24,7 +24,7 @@ def run(program: str) -> None:
         [sys.executable, "-W", "error", "-c", program],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -51,7 +51,7 @@ def test_the_fixture_is_used_as_the_readme_shows(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert "1 passed" in done.stdout, done.stdout

@@ -24,13 +24,14 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.interop import java, supervise
+from tests.interop import java, nodes, supervise
 from tests.interop.node import HOST, Node
+from tests.interop.plain import Connection
 from tests.interop.waiting import eventually
 
-_FORMAT_S = 60.0
-_START_S = 90.0
-_STOP_S = 60.0
+_FORMAT_S = 120.0
+_START_S = 180.0
+_STOP_S = 120.0
 # Below every system's range for outgoing connections, so that none of them takes the port of a node that is
 # down for a moment.
 _PORTS = range(15_000, 30_000)
@@ -79,6 +80,10 @@ class ApacheKafka:
         """The process id of a node's JVM."""
         return self._nodes[node_id].pid
 
+    def log_directory(self, node_id: int) -> Path:
+        """Where a node keeps its logs, until the end of the `with` block."""
+        return self._nodes[node_id].data
+
     def stop_node(self, node_id: int) -> None:
         """Shut a node down in order (SIGTERM) and wait for its end."""
         self._nodes[node_id].stop(_STOP_S)
@@ -92,7 +97,9 @@ class ApacheKafka:
         self._nodes[node_id].launch()
         self._wait_until_serving()
 
-    def tool(self, name: str, *arguments: str, text: str = "", within: float = 60.0) -> CompletedProcess[str]:
+    def tool(
+        self, name: str, *arguments: str, text: str = "", within: float = 120.0
+    ) -> CompletedProcess[str]:
         """Run a command-line tool of Kafka against this cluster, with `text` as its standard input.
 
         kafka.tool("kafka-topics", "--create", "--topic", "orders").check_returncode()
@@ -169,10 +176,12 @@ def _wait_for(node: Node, up: list[Node]) -> None:
         for each in up:
             each.check_alive()
         try:
-            listed = admin.list_topics(timeout=0.5).brokers
+            # Not by the client, which asks any node that it has heard of.
+            with Connection(node.address) as connection:
+                listed = nodes.listed(connection)
             topic = NewTopic("probe", num_partitions=1, replication_factor=len(up))
             admin.create_topics([topic], validate_only=True, operation_timeout=5)["probe"].result()
-        except KafkaException:
+        except (KafkaException, OSError):
             return False
         return {each.node_id for each in up} <= set(listed)
 

@@ -3,7 +3,6 @@
 Every call is bounded in time and raises when Kafka refuses; nothing here starts or stops a node.
 """
 
-import time
 import uuid
 from collections.abc import Iterable
 
@@ -11,23 +10,21 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from tests.interop import nodes
 from tests.interop.waiting import eventually
 
 
 def create_topic(
     bootstrap: str, partitions: int = 1, replicas: int = 1, config: dict[str, str] | None = None
 ) -> str:
-    """A new topic under a name that no other test has."""
+    """A new topic under a name that no other test has. Every node knows it, and its leaders serve it."""
     name = f"topic-{uuid.uuid4().hex[:12]}"
     topic = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=config or {})
     # In a variable: an admin client that is collected takes its pending answers with it.
     admin = _admin(bootstrap)
-    admin.create_topics([topic], operation_timeout=20)[name].result(timeout=30)
+    admin.create_topics([topic], operation_timeout=50)[name].result(timeout=60)
     # The controller has answered; the brokers hear of it a moment later.
-    deadline = time.monotonic() + 30
-    while admin.list_topics(name, timeout=30).topics[name].error is not None:
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"no broker knows {name}, which was created")
+    nodes.wait_until_served(bootstrap, name, partitions)
     return name
 
 
@@ -35,7 +32,7 @@ def produce(
     bootstrap: str,
     topic: str,
     values: Iterable[bytes],
-    within: float = 30.0,
+    within: float = 60.0,
     compression: str = "none",
     idempotent: bool = False,
 ) -> None:
@@ -73,19 +70,19 @@ def produce_transactions(
         "log_level": 0,
     }
     producer = Producer(settings)
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     for values, commit in transactions:
         producer.begin_transaction()
         for value in values:
             producer.produce(topic, value)
-        producer.flush(30)
+        producer.flush(60)
         if commit:
-            producer.commit_transaction(30)
+            producer.commit_transaction(60)
         else:
-            producer.abort_transaction(30)
+            producer.abort_transaction(60)
 
 
-def consume(bootstrap: str, topic: str, count: int, within: float = 30.0) -> list[bytes]:
+def consume(bootstrap: str, topic: str, count: int, within: float = 60.0) -> list[bytes]:
     """The first `count` values of the topic, read from the start by a new consumer group."""
     settings = {
         "bootstrap.servers": bootstrap,
@@ -150,30 +147,30 @@ def committed(bootstrap: str, topic: str, within: float = 60.0) -> list[Message]
 
 def leader(bootstrap: str, topic: str, partition: int = 0) -> int:
     """The broker id of the partition's leader, -1 while it has none."""
-    metadata = _admin(bootstrap).list_topics(topic, timeout=10)
+    metadata = _admin(bootstrap).list_topics(topic, timeout=30)
     return int(metadata.topics[topic].partitions[partition].leader)
 
 
 def partitions(bootstrap: str, topic: str) -> int:
     """How many it has."""
-    return len(_admin(bootstrap).list_topics(topic, timeout=10).topics[topic].partitions)
+    return len(_admin(bootstrap).list_topics(topic, timeout=30).topics[topic].partitions)
 
 
 def replicas(bootstrap: str, topic: str, partition: int = 0) -> list[int]:
     """The broker ids of the partition's replicas, the preferred leader first."""
-    metadata = _admin(bootstrap).list_topics(topic, timeout=10)
+    metadata = _admin(bootstrap).list_topics(topic, timeout=30)
     return list(metadata.topics[topic].partitions[partition].replicas)
 
 
 def in_sync(bootstrap: str, topic: str, partition: int = 0) -> list[int]:
     """The broker ids of the partition's in-sync replicas, sorted."""
-    metadata = _admin(bootstrap).list_topics(topic, timeout=10)
+    metadata = _admin(bootstrap).list_topics(topic, timeout=30)
     return sorted(metadata.topics[topic].partitions[partition].isrs)
 
 
 def brokers(bootstrap: str) -> list[int]:
     """The ids of the brokers that the cluster counts as alive, sorted."""
-    return sorted(_admin(bootstrap).list_topics(timeout=10).brokers)
+    return sorted(_admin(bootstrap).list_topics(timeout=30).brokers)
 
 
 def _admin(bootstrap: str) -> AdminClient:

@@ -6,6 +6,7 @@ The clusters are shared: a test makes topics of its own, and leaves every node r
 
 import gc
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -28,10 +29,15 @@ def kafka_installed(request: pytest.FixtureRequest) -> None:
         jars.ensure()
 
 
+_HERE = Path(__file__).parent
 _KAFKA_PYTHON = "kafka-python"
 # Retention deletes what tests have written with times of long ago: Apache Kafka's half a minute after a start, by
 # default, that of the embedded cluster every five minutes.
-_PATIENT = {"log.initial.task.delay.ms": str(60 * 60 * 1000)}
+# And Apache Kafka moves leaders back to the first of their replicas, every five minutes, whatever a test is at.
+_PATIENT = {
+    "log.initial.task.delay.ms": str(60 * 60 * 1000),
+    "auto.leader.rebalance.enable": "false",
+}
 _UNHURRIED = {"log.retention.check.interval.ms": str(24 * 60 * 60 * 1000)}
 
 
@@ -108,6 +114,9 @@ def failing3(request: pytest.FixtureRequest) -> Broker:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        if item.path.is_relative_to(_HERE):
+            # One worker runs all of a folder, or of a file: they share brokers, which take long to start.
+            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(_HERE).parts[0]))
         if _KAFKA_PYTHON in item.name:
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
 

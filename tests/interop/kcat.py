@@ -25,7 +25,7 @@ class MissingKcatError(RuntimeError):
     """There is no kcat here, and none could be fetched; the message says why."""
 
 
-def run(bootstrap: str, *arguments: str, text: str = "", within: float = 30.0) -> CompletedProcess[str]:
+def run(bootstrap: str, *arguments: str, text: str = "", within: float = 60.0) -> CompletedProcess[str]:
     """Run kcat against a cluster, with `text` as its standard input."""
     program, environment = find()
     return supervise.run([program, "-b", bootstrap, *arguments], text=text, within=within, env=environment)

@@ -31,6 +31,7 @@ class Node:
         self.controller_address = f"{HOST}:{quorum_port}"
         self.directory_id = directory_id
         self.log = folder / "server.log"
+        self.data = folder / "data"
         self._folder = folder
         self._settings = folder / "server.properties"
         self._process: Supervised | None = None
@@ -44,7 +45,7 @@ class Node:
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "PLAINTEXT",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            "log.dirs": str(self._folder / "data"),
+            "log.dirs": str(self.data),
         }
         self._folder.mkdir()
         escaped = ((name, value.replace("\\", "\\\\")) for name, value in {**own, **properties}.items())

@@ -18,6 +18,7 @@ from ottla.wire.messages import (
     ProduceRequest,
     ProduceResponse,
 )
+from tests.interop.waiting import eventually
 from tests.wire.splitter import FrameSplitter
 
 CLIENT_ID = "ottla-tests"
@@ -89,11 +90,17 @@ class Connection:
                 return frame
 
     def topic_id(self, topic: str) -> Uuid:
+        """Of a topic that was created; this node may hear of it a moment later than the one that was asked for it."""
         wanted = [MetadataRequest.MetadataRequestTopic(name=topic)]
-        answer = self.ask(MetadataRequest(topics=wanted), 12)
-        assert isinstance(answer, MetadataResponse)
-        assert answer.topics[0].error_code == 0
-        return answer.topics[0].topic_id
+
+        def known() -> Uuid | None:
+            answer = self.ask(MetadataRequest(topics=wanted), 12)
+            assert isinstance(answer, MetadataResponse)
+            return answer.topics[0].topic_id if answer.topics[0].error_code == 0 else None
+
+        found = eventually(known, f"the node to know {topic}")
+        assert found is not None
+        return found
 
     def produce(self, topic: str, records: bytes | memoryview, partition: int = 0) -> int:
         """Appends batches to a partition; the offset of the first."""

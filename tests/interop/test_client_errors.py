@@ -125,15 +125,22 @@ def test_a_record_without_a_key_is_refused_by_a_compacted_topic(broker: Broker) 
 def test_too_few_replicas_in_sync_refuse_to_acknowledge(broker3: Broker) -> None:
     topic = broker3.create_topic(config={"min.insync.replicas": "3"})
     settings = {"bootstrap.servers": broker3.bootstrap, "acks": "all", "retries": 0, "log_level": 0}
-    errors: list[Any] = []
-    broker3.stop_node(2)
-    try:
+
+    def is_refused() -> bool:
+        errors: list[Any] = []
         producer = Producer(settings)
         producer.produce(topic, b"x", on_delivery=lambda error, _: errors.append(error and error.name()))
-        producer.flush(WITHIN_S)
+        assert producer.flush(2 * WITHIN_S) == 0
+        assert errors != [None], "it was acknowledged"
+        return errors == ["NOT_ENOUGH_REPLICAS"]
+
+    broker3.stop_node(2)
+    try:
+        broker3.wait_until_fenced(2)
+        # A leader that has only just heard of it says something else, and still acknowledges nothing.
+        eventually(is_refused, "the record to be refused", within=60)
     finally:
         broker3.start_node(2)
-    assert errors == ["NOT_ENOUGH_REPLICAS"]
 
 
 def test_an_unknown_partition_is_told_to_the_producer(broker: Broker) -> None:

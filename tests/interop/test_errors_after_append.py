@@ -66,7 +66,9 @@ def _log_end(address: str, topic: str) -> int:
 def test_a_leader_that_moves_while_a_batch_waits_for_replicas_names_the_offset_of_the_batch(
     kafka_installed: None,
 ) -> None:
-    with ApacheKafka(nodes=3) as kafka, ThreadPoolExecutor(1) as pool:
+    # The node that is halted is to stay in sync.
+    patient = {"broker.session.timeout.ms": "120000", "replica.lag.time.max.ms": "120000"}
+    with ApacheKafka(nodes=3, properties=patient) as kafka, ThreadPoolExecutor(1) as pool:
         broker = ApacheBroker(kafka)
         topic = broker.create_topic()
         addresses = _addresses(kafka.bootstrap)

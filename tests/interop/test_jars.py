@@ -120,11 +120,11 @@ def test_two_at_once_fetch_each_jar_once(lock_file: Path, tmp_path: Path, regist
     together = threading.Barrier(2)
 
     def ensure() -> list[Path]:
-        together.wait(timeout=10)
+        together.wait(timeout=60)
         return jars.ensure(lock_file, tmp_path / "cache", registry.fetch)
 
     with ThreadPoolExecutor(2) as pool:
-        first, second = (future.result(timeout=10) for future in [pool.submit(ensure), pool.submit(ensure)])
+        first, second = (future.result(timeout=60) for future in [pool.submit(ensure), pool.submit(ensure)])
     assert first == second
     assert sorted(registry.fetched) == sorted(CONTENT)
 

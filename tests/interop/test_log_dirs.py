@@ -61,7 +61,7 @@ def test_the_tool_describes_the_replicas_of_every_broker(broker3: Broker) -> Non
     def are_equal() -> bool:
         return len({str(sorted(each.items())) for each in sizes().values()}) == 1
 
-    eventually(are_equal, f"every node to have all of {topic}")
+    eventually(are_equal, f"every node to have all of {topic}", within=120)
     found = sizes()
     assert sorted(found) == broker3.node_ids
     assert found[1][f"{topic}-0"] > found[1][f"{topic}-1"] == 0

@@ -72,7 +72,7 @@ def create(topic: str, replicas: list[int], config: dict[str, str]) -> Callable[
             assignments=[topics.CreatableReplicaAssignment(partition_index=0, broker_ids=replicas)],
             configs=[topics.CreatableTopicConfig(name=name, value=value) for name, value in config.items()],
         )
-        return cluster.ask(topics(topics=[wanted], timeout_ms=10_000), 7).topics[0].error_code
+        return cluster.ask(topics(topics=[wanted], timeout_ms=30_000), 7).topics[0].error_code
 
     return asked
 
@@ -82,7 +82,7 @@ def create_spread(topic: str, replicas: int) -> Callable[[Cluster], object]:
         wanted = CreateTopicsRequest.CreatableTopic(
             name=cluster.name(topic), num_partitions=1, replication_factor=replicas
         )
-        return cluster.ask(CreateTopicsRequest(topics=[wanted], timeout_ms=10_000), 7).topics[0].error_code
+        return cluster.ask(CreateTopicsRequest(topics=[wanted], timeout_ms=30_000), 7).topics[0].error_code
 
     return asked
 
@@ -91,7 +91,7 @@ def produce(topic: str, acks: int, node: int = LEADER) -> Callable[[Cluster], ob
     def asked(cluster: Cluster) -> object:
         data = ProduceRequest.PartitionProduceData(index=0, records=batch(b"1", b"2"))
         topics = [ProduceRequest.TopicProduceData(name=cluster.name(topic), partition_data=[data])]
-        request = ProduceRequest(acks=acks, timeout_ms=5_000, topic_data=topics)
+        request = ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=topics)
         (result,) = cluster.ask(request, 9, node).responses[0].partition_responses
         return result.error_code, result.base_offset
 
@@ -172,7 +172,7 @@ def fetch(topic: str, at: int, node: int = LEADER) -> Callable[[Cluster], object
 def elect(kind: int, topic: str) -> Callable[[Cluster], object]:
     def asked(cluster: Cluster) -> object:
         wanted = [ElectLeadersRequest.TopicPartitions(topic=cluster.name(topic), partitions=[0])]
-        request = ElectLeadersRequest(election_type=kind, topic_partitions=wanted, timeout_ms=10_000)
+        request = ElectLeadersRequest(election_type=kind, topic_partitions=wanted, timeout_ms=30_000)
         answer = cluster.ask(request, 2)
         assert answer.error_code == 0
         return answer.replica_election_results[0].partition_result[0].error_code
@@ -185,7 +185,7 @@ def delete_records(topic: str, before: int) -> Callable[[Cluster], object]:
         request = DeleteRecordsRequest
         part = request.DeleteRecordsPartition(partition_index=0, offset=before)
         topics = [request.DeleteRecordsTopic(name=cluster.name(topic), partitions=[part])]
-        (result,) = cluster.ask(request(topics=topics, timeout_ms=5_000), 2).topics[0].partitions
+        (result,) = cluster.ask(request(topics=topics, timeout_ms=30_000), 2).topics[0].partitions
         return result.error_code, result.low_watermark
 
     return asked
@@ -272,15 +272,22 @@ def sees_two_records(cluster: Cluster, node: int) -> bool:
     return fetch("strict", 0, node)(cluster) == (0, 2, True)
 
 
+def wait_for_end(cluster: Cluster, topic: str, end: int, node: int = LEADER) -> None:
+    """Until a leader serves, with what is committed: it is named a moment before it is ready."""
+    latest = offset(topic, node=node)
+    eventually(lambda: latest(cluster) == (0, end), f"node {node} to serve {topic} up to {end}")
+
+
 @pytest.fixture
 def cluster(broker3: Broker) -> Iterator[Cluster]:
     """Leaves every node running, whatever was found."""
     cluster = Cluster(broker3)
     for topic, (replicas, config) in TOPICS.items():
         assert create(topic, replicas, config)(cluster) == 0
-    for topic in TOPICS:
+    for topic, (replicas, _) in TOPICS.items():
         for node in broker3.node_ids:
             eventually(partial(is_led, cluster, topic, node), f"node {node} to know {topic}")
+        wait_for_end(cluster, topic, 0, node=replicas[0])
     yield cluster
     if MISSING not in confluent.brokers(broker3.address(LEADER)):
         broker3.start_node(MISSING)
@@ -293,7 +300,9 @@ def test_both_brokers_answer_alike_while_a_node_is_missing_and_when_it_is_back(c
         eventually(partial(sees_two_records, cluster, node), f"node {node} to see two records")
     cluster.broker.kill_node(MISSING)
     cluster.broker.wait_until_fenced(MISSING)
+    wait_for_end(cluster, "strict", 2)
     found = differing(cluster, MISSED)
     cluster.broker.start_node(MISSING)
     cluster.broker.wait_until_in_sync(cluster.name("strict"), 1)
+    wait_for_end(cluster, "strict", 4)
     assert [*found, *differing(cluster, BACK)] == []

@@ -31,6 +31,7 @@ from ottla.wire.messages import (
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
+from tests.interop import nodes
 from tests.interop.brokers import Broker
 from tests.interop.peers import PEERS, Sent
 
@@ -64,12 +65,18 @@ def test_topics_are_created_grown_described_and_deleted(broker3: Broker) -> None
         created = await kafka.admin.create_topic(topic, 2, 3, configs={"retention.ms": 1234})
         assert (created.partitions, created.replication_factor) == (2, 3)
         await kafka.admin.create_partitions(topic, 4)
+        # Each of these may be answered by a node that has not heard of the change yet.
+        nodes.wait_until_served(broker3.bootstrap, topic, 4)
         described = await kafka.admin.describe_topic(topic)
         assert described.topic_id == created.topic_id
         assert [sorted(each.replicas) for each in described.partitions] == [broker3.node_ids] * 4
         assert topic in await kafka.admin.list_topics()
         await kafka.admin.delete_topic(topic)
-        assert topic not in await kafka.admin.list_topics()
+
+        async def gone() -> bool:
+            return topic not in await kafka.admin.list_topics()
+
+        await until(gone)
 
     with_client(broker3, body)
 
@@ -180,7 +187,12 @@ def test_the_cluster_is_described(broker3: Broker) -> None:
         assert features.finalized["metadata.version"].high >= 7
         versions = await kafka.admin.api_versions(broker3.node_ids[-1])
         assert versions["Metadata"].high >= 12
-        assert await kafka.admin.list_partition_reassignments() == {}
+
+        async def nothing_moves() -> bool:
+            return await kafka.admin.list_partition_reassignments() == {}
+
+        # What other tests have begun ends by itself.
+        await until(nothing_moves)
         assert sorted(await kafka.admin.describe_log_dirs()) == broker3.node_ids
 
     with_client(broker3, body)

@@ -128,8 +128,11 @@ def test_leaders_that_we_have_elected_ourselves_are_followed(broker3: Broker) ->
         eventually(lambda: not kafka.admin.list_partition_reassignments(partitions), "all to be moved")
         kafka.admin.elect_leaders(partitions)
         stream.wait_for_more()
-        leaders = [view.leader for view in kafka.admin.describe_topic(topic).partitions]
-        assert leaders == [order[0] for order in turned.values()]
+        wanted = [order[0] for order in turned.values()]
+        eventually(
+            lambda: [view.leader for view in kafka.admin.describe_topic(topic).partitions] == wanted,
+            "every node to know the leaders",
+        )
 
 
 def test_restarting_a_node_loses_and_doubles_nothing(broker3: Broker) -> None:

@@ -182,11 +182,11 @@ def test_transactions_of_another_client_are_read_as_asked_for(broker: Broker, is
 def test_an_open_transaction_of_another_client_is_the_end(broker: Broker) -> None:
     topic = broker.create_topic()
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": topic, "log_level": 0})
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     CONFLUENT.produce(broker.bootstrap, topic, [Sent(b"before")])
     producer.begin_transaction()
     producer.produce(topic, b"inside")
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     CONFLUENT.produce(broker.bootstrap, topic, [Sent(b"after")])
 
     async def body(kafka: ottla.AsyncClient) -> None:
@@ -194,7 +194,7 @@ def test_an_open_transaction_of_another_client_is_the_end(broker: Broker) -> Non
         async with kafka.consume(topic, start="earliest") as consumer:
             assert await take(consumer, 1) == [b"before"]
             assert await consumer.poll(timeout=0.1) == []
-            await asyncio.to_thread(producer.commit_transaction, 30)
+            await asyncio.to_thread(producer.commit_transaction, 60)
             assert await take(consumer, 2) == [b"inside", b"after"]
 
     with_client(broker, body, isolation_level="read_committed")
@@ -213,7 +213,7 @@ def test_the_java_consumer_reads_every_codec(broker: Broker) -> None:
         broker.bootstrap,
         "kafka-console-consumer",
         *("--topic", topic, "--partition", "0", "--offset", "earliest"),
-        *("--max-messages", str(len(lines)), "--timeout-ms", "20000"),
+        *("--max-messages", str(len(lines)), "--timeout-ms", "60000"),
         *("--formatter-property", "print.key=true", "--formatter-property", "print.headers=true"),
         *("--formatter-property", "print.timestamp=true"),
     )

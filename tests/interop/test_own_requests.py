@@ -89,7 +89,10 @@ def test_a_fresh_producer_asks_for_metadata_then_an_id_then_writes(broker: Broke
 
     with_client(broker, body, hooks=[written], **PLAIN)
     asked = written.without_versions()
-    assert sorted(asked) == sorted([METADATA, INIT, PRODUCE, PRODUCE])
+    # A broker that has no ids left asks the controller for some, and has the client ask again.
+    others = [api for api in asked if api != INIT]
+    assert others == [METADATA, PRODUCE, PRODUCE]
+    assert INIT in asked
     assert asked[-2:] == [PRODUCE, PRODUCE]
     for node, of_node in written.by_node().items():
         assert of_node[0] == API_VERSIONS, node

@@ -65,7 +65,7 @@ class Tool:
             said = self._said("--verify", "--reassignment-json-file", file)
             return said if f"Clearing topic-level throttles on topic {self._topic}" in said else []
 
-        return eventually(complete, f"the replicas of {self._topic} to have moved", within=60)
+        return eventually(complete, f"the replicas of {self._topic} to have moved", within=180)
 
 
 def replicas(plan: Plan) -> list[list[int]]:
@@ -95,6 +95,13 @@ def sizes(kafka: ottla.Client, topic: str) -> dict[int, list[tuple[int, int]]]:
     }
 
 
+def wait_for_replicas(bootstrap: str, topic: str, wanted: list[list[int]]) -> None:
+    eventually(
+        lambda: [confluent.replicas(bootstrap, topic, each) for each in range(PARTITIONS)] == wanted,
+        f"the replicas of {topic} to be {wanted}",
+    )
+
+
 def test_replicas_are_moved_with_a_throttle_and_back_again(broker3: Broker, tmp_path: Path) -> None:
     bootstrap = broker3.bootstrap
     topic = confluent.create_topic(bootstrap, PARTITIONS, replicas=2)
@@ -107,8 +114,12 @@ def test_replicas_are_moved_with_a_throttle_and_back_again(broker3: Broker, tmp_
     tool = Tool(broker3, tmp_path, topic)
 
     with ottla.Client(bootstrap) as kafka:
-        stored = sorted({replica for there in sizes(kafka, topic).values() for replica in there})
-        assert len(stored) == PARTITIONS, "all replicas are as large as the leader's"
+
+        def stored_everywhere() -> list[tuple[int, int]]:
+            found = sorted({replica for there in sizes(kafka, topic).values() for replica in there})
+            return found if len(found) == PARTITIONS else []
+
+        stored = eventually(stored_everywhere, "all replicas to be as large as the leader's")
         current, proposed = tool.generate(*others)
         assert replicas(current) == before
         assert all(sorted(each) == others for each in replicas(proposed))
@@ -117,27 +128,35 @@ def test_replicas_are_moved_with_a_throttle_and_back_again(broker3: Broker, tmp_
         assert f"The inter-broker throttle limit was set to {THROTTLE} B/s" in said
         moved = f"{topic}-0,{topic}-1"
         assert f"Successfully started partition reassignments for {moved}" in said
-        throttled = overrides(kafka, topic, left)
-        assert sorted(throttled) == sorted(REPLICAS_THROTTLED + RATES)
+
+        def throttles() -> dict[str, str | None]:
+            found = overrides(kafka, topic, left)
+            return found if sorted(found) == sorted(REPLICAS_THROTTLED + RATES) else {}
+
+        throttled = eventually(throttles, "the throttles to be known")
         assert [throttled[name] for name in RATES] == [str(THROTTLE)] * 2
 
         said = tool.verify_until_complete(proposed)
         assert f"Reassignment of partition {topic}-0 is completed." in said
         assert f"Reassignment of partition {topic}-1 is completed." in said
         eventually(lambda: not overrides(kafka, topic, left), "the throttles to be gone")
-        assert [confluent.replicas(bootstrap, topic, each) for each in range(PARTITIONS)] == replicas(
-            proposed
-        )
+        wait_for_replicas(bootstrap, topic, replicas(proposed))
         eventually(lambda: sizes(kafka, topic)[left] == [], f"node {left} to have dropped {topic}")
-        assert [sizes(kafka, topic)[node] for node in others] == [stored, stored]
+        eventually(
+            lambda: [sizes(kafka, topic)[node] for node in others] == [stored, stored],
+            "the others to have all of it",
+        )
 
         # What there was names log directories: the way back also asks for a move within each node.
         assert all(path.startswith("/") for each in current["partitions"] for path in each["log_dirs"])
         tool.execute(current)
         said = tool.verify_until_complete(current)
         assert f"Reassignment of replica {topic}-0-{left} completed successfully." in said
-        assert [confluent.replicas(bootstrap, topic, each) for each in range(PARTITIONS)] == before
-        assert sum(map(len, sizes(kafka, topic).values())) == 2 * PARTITIONS
+        wait_for_replicas(bootstrap, topic, before)
+        eventually(
+            lambda: sum(map(len, sizes(kafka, topic).values())) == 2 * PARTITIONS,
+            "replicas that were moved to be dropped",
+        )
 
     for partition in range(PARTITIONS):
         assert CONFLUENT.range_of(bootstrap, topic, partition) == (0, RECORDS)

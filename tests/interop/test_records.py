@@ -53,7 +53,7 @@ def test_the_java_console_consumer_reads_what_columns_became(apache: ApacheKafka
     done = apache.tool(
         "kafka-console-consumer",
         *("--topic", topic, "--from-beginning"),
-        *("--max-messages", str(COUNT), "--timeout-ms", "20000"),
+        *("--max-messages", str(COUNT), "--timeout-ms", "60000"),
         *("--formatter-property", "print.key=true", "--formatter-property", "print.timestamp=true"),
     )
     lines = done.stdout.splitlines()

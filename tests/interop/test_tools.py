@@ -99,7 +99,7 @@ def test_the_console_consumer_reads_a_partition_from_an_offset(broker: Broker) -
         broker.bootstrap,
         "kafka-console-consumer",
         *("--topic", topic, "--partition", "1", "--offset", "5", "--max-messages", "15"),
-        *("--timeout-ms", "20000"),
+        *("--timeout-ms", "60000"),
         *("--formatter-property", "print.key=true", "--formatter-property", "print.headers=true"),
         *("--formatter-property", "print.timestamp=true"),
     )

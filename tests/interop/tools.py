@@ -10,7 +10,7 @@ PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 
 
 def run(
-    bootstrap: str, name: str, *arguments: str, text: str = "", within: float = 60.0
+    bootstrap: str, name: str, *arguments: str, text: str = "", within: float = 120.0
 ) -> CompletedProcess[str]:
     """`run(bootstrap, "kafka-topics", "--list")`, with `text` as the standard input."""
     main_class = java.TOOLS.get(name, name)

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ottla.sim.disk_faults import EVERY_KIND
+from ottla.sim.disk_trial import DISK_EVENTS, try_disks
 from ottla.sim.fault_kinds import KINDS
 from ottla.sim.group_trial import MEMBER_FAULTS, try_groups
 from ottla.sim.transaction_faults import TRANSACTION_KINDS
@@ -67,6 +69,7 @@ TRIALS: Final = {
         Trial("replication", try_seed, tuple(KINDS)),
         Trial("groups", try_groups, (*KINDS, *MEMBER_FAULTS)),
         Trial("transactions", try_transactions, (*TRANSACTION_KINDS, *CLIENT_FAULTS)),
+        Trial("disks", try_disks, (*EVERY_KIND, *DISK_EVENTS)),
         Trial("sink", try_sink, (*TRANSACTION_KINDS, *SINK_FAULTS)),
     )
 }

@@ -77,12 +77,12 @@ def sessions_do_not_end(patch: pytest.MonkeyPatch) -> None:
 
 
 PLANTED_IN_GROUPS: Final[dict[Plant, tuple[int, ...]]] = {
-    commits_what_the_program_works_on: (8,),
+    commits_what_the_program_works_on: (2,),
     fetched_records_outlive_a_revocation: (1,),
     begins_without_what_is_committed: (0,),
-    commits_are_acknowledged_after_the_append: (3,),
+    commits_are_acknowledged_after_the_append: (24,),
     offsets_are_not_loaded: (1,),
-    anyone_commits: (16,),
+    anyone_commits: (63,),
     sessions_do_not_end: (0,),
 }
 """With the seeds that are known to show each."""

@@ -78,11 +78,11 @@ def run_and_kill(folder: Path, source: Mapping[str, str]) -> None:
             eventually(
                 lambda: driver.poll() is not None or len(noted_stream.notes(folder, "killed", KILLED)) == 3,
                 "the notes of three tasks",
-                within=120,
+                within=600,
             )
             assert driver.poll() is None, (folder / "log").read_text()[-5000:]
             driver.kill()
-            driver.wait(30)
+            driver.wait(60)
         finally:
             driver.close()
 

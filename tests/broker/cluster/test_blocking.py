@@ -48,10 +48,12 @@ def test_a_batch_retried_after_the_append_is_stored_once() -> None:
 
 def test_waiting_ends_with_the_state_or_says_what_did_not_come() -> None:
     with Cluster(topics=["orders"]) as cluster:
-        threading.Timer(0.05, cluster.seed, ("orders", [b"1"])).start()
+        soon = threading.Timer(0.05, cluster.seed, ("orders", [b"1"]))
+        soon.start()
         assert [record.value for record in cluster.wait_for_records("orders", 1)] == [b"1"]
         with pytest.raises(TimeoutError, match="9 records in orders did not come about"):
             cluster.wait_for_records("orders", 9, within=0.05)
+        soon.join()
         fault = cluster.faults.add("Fetch")
         with pytest.raises(TimeoutError, match="0 times"):
             fault.wait(timeout=0.05)
@@ -60,8 +62,10 @@ def test_waiting_ends_with_the_state_or_says_what_did_not_come() -> None:
 
 def test_records_are_awaited_in_a_topic_that_is_yet_to_come() -> None:
     with Cluster() as cluster:
-        threading.Timer(0.05, produce, (cluster.bootstrap, "orders", [b"1"])).start()
+        soon = threading.Timer(0.05, produce, (cluster.bootstrap, "orders", [b"1"]))
+        soon.start()
         assert [record.value for record in cluster.wait_for_records("orders", 1)] == [b"1"]
+        soon.join()
 
 
 def test_a_fork_has_no_cluster_to_wait_for() -> None:
@@ -119,7 +123,9 @@ def test_nothing_is_left_of_many_clusters() -> None:
         with Cluster(brokers=3, topics={"orders": 6}):
             pass
     gc.collect()
-    assert (len(os.listdir("/proc/self/fd")), threading.active_count()) == (files, threads)
+    # What other tests have left may go meanwhile.
+    assert len(os.listdir("/proc/self/fd")) <= files
+    assert threading.active_count() <= threads
 
 
 def test_misuse_is_named() -> None:
@@ -139,7 +145,7 @@ def test_a_cluster_that_cannot_start_ends_its_thread() -> None:
     before = threading.active_count()
     with Cluster() as cluster, pytest.raises(OSError, match="address already in use"):
         Cluster(ports=[int(cluster.bootstrap.rpartition(":")[2])]).start()
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
 
 
 class TestWithUnittest(unittest.TestCase):
@@ -153,8 +159,10 @@ class TestWithUnittest(unittest.TestCase):
 
 def test_a_condition_may_use_the_cluster_itself() -> None:
     with Cluster(topics=["orders"]) as cluster:
-        threading.Timer(0.05, cluster.seed, ("orders", [b"1"])).start()
+        soon = threading.Timer(0.05, cluster.seed, ("orders", [b"1"]))
+        soon.start()
         cluster.wait_for(lambda: len(cluster.dump("orders")) == 1)
+        soon.join()
         with pytest.raises(RuntimeError, match="wait for itself"):
             cluster.wait_for(lambda: cluster.add_node() > 0)
 
@@ -177,10 +185,10 @@ def test_a_call_that_waits_while_another_thread_closes_returns() -> None:
 
     threads = [threading.Thread(target=wait), threading.Thread(target=cluster.close)]
     threads[0].start()
-    assert waits.wait(10)
+    assert waits.wait(60)
     threads[1].start()
     cluster.close()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
     assert ends == ["the cluster has been closed meanwhile"]

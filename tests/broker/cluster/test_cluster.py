@@ -31,6 +31,8 @@ from tests.broker.worlds import Body, World, batch, fetch_request, in_simulation
 
 Run = Callable[[Body], object]
 NOT_LEADER, TIMED_OUT = 6, 7
+LONG_SESSION = {"broker.session.timeout.ms": 100_000}
+"""No session ends before a test moves the clock, however long the machine takes."""
 
 
 def is_up_to_date(cluster: AsyncCluster, node_id: int) -> bool:
@@ -121,12 +123,12 @@ def test_a_clean_stop_hands_leaderships_over_and_a_restart_brings_the_node_back(
 
 def test_a_killed_node_is_fenced_when_its_session_ends(run: Run) -> None:
     async def body(world: World) -> None:
-        async with world.cluster(3, topics={"orders": 3}) as cluster:
+        async with world.cluster(3, topics={"orders": 3}, config=LONG_SESSION) as cluster:
             cluster.seed("orders", [b"1"], 1)
             victim = cluster.leader("orders", 1)
             await cluster.stop_node(victim, clean=False)
             assert cluster.leader("orders", 1) == victim
-            cluster.clock.advance(10)
+            cluster.clock.advance(101)
             await cluster.wait_for(lambda: cluster.leader("orders", 1) not in (victim, -1), "another leader")
             assert values(cluster) == [b"1"]
 
@@ -212,7 +214,7 @@ def test_nodes_are_added_and_removed(run: Run) -> None:
 
 def test_a_node_that_is_cut_off_serves_on_until_it_is_fenced(run: Run) -> None:
     async def body(world: World) -> None:
-        async with world.cluster(3, topics=["orders"]) as cluster:
+        async with world.cluster(3, topics=["orders"], config=LONG_SESSION) as cluster:
             leader = cluster.leader("orders")
             other = next(node_id for node_id in (1, 2, 3) if node_id != leader)
             client = await world.client(cluster, leader)
@@ -225,7 +227,8 @@ def test_a_node_that_is_cut_off_serves_on_until_it_is_fenced(run: Run) -> None:
             assert answer.topics[0].error_code == TIMED_OUT
             # The old leader does not hear of the new one. It appends, and nobody follows it.
             await cluster.move_leader("orders", 0, other)
-            assert (await client.produce("orders", batch(b"lost"))).error_code == TIMED_OUT
+            lost = await client.produce("orders", batch(b"lost"), timeout_ms=1000)
+            assert lost.error_code == TIMED_OUT
             assert await leaders(world, cluster, leader) == [leader]
             cluster.heal_controller(leader)
             await cluster.wait_for(
@@ -233,8 +236,8 @@ def test_a_node_that_is_cut_off_serves_on_until_it_is_fenced(run: Run) -> None:
             )
             # It drops what it alone has, and follows.
             await cluster.wait_for(lambda: values(cluster) == [b"1"], "the record of before")
-            held = cluster.node(leader).replicas.partitions["orders", 0].log.log_end_offset
-            assert held == 1
+            log = cluster.node(leader).replicas.partitions["orders", 0].log
+            await cluster.wait_for(lambda: log.log_end_offset == 1, "the end of what it alone has")
 
     run(body)
 
@@ -490,7 +493,7 @@ def test_a_cluster_may_be_closed_more_than_once_and_says_so_afterwards(run: Run)
 
 def test_a_close_ends_what_is_under_way(run: Run) -> None:
     async def body(world: World) -> None:
-        cluster = world.cluster(3, topics={"orders": 3})
+        cluster = world.cluster(3, topics={"orders": 3}, config=LONG_SESSION)
         await cluster.start()
         await cluster.stop_node(3, clean=False)
         # The session of the killed one is not over, and a paused one holds up the leave of another.
@@ -506,7 +509,7 @@ def test_a_close_ends_what_is_under_way(run: Run) -> None:
         )
         assert not any(each.done() for each in under_way[:2])
         await cluster.close()
-        ends = await asyncio.wait_for(asyncio.gather(*under_way, return_exceptions=True), 5)
+        ends = await asyncio.wait_for(asyncio.gather(*under_way, return_exceptions=True), 60)
         assert isinstance(ends[0], ConnectionAbortedError)
         assert ends[1] is None
 
@@ -515,7 +518,7 @@ def test_a_close_ends_what_is_under_way(run: Run) -> None:
 
 def test_a_stop_that_is_given_up_stops_all_the_same(run: Run) -> None:
     async def body(world: World) -> None:
-        async with world.cluster(3, topics={"orders": 3}) as cluster:
+        async with world.cluster(3, topics={"orders": 3}, config=LONG_SESSION) as cluster:
             cluster.pause_node(2)
             node = cluster.node(1)
             stopping = asyncio.ensure_future(cluster.stop_node(1))
@@ -528,7 +531,7 @@ def test_a_stop_that_is_given_up_stops_all_the_same(run: Run) -> None:
             assert node.connections == 0
             cluster.resume_node(2)
             assert list(cluster.nodes) == [2, 3]
-            cluster.clock.advance(10)
+            cluster.clock.advance(101)
             await cluster.start_node(1)
 
     run(body)
@@ -536,7 +539,7 @@ def test_a_stop_that_is_given_up_stops_all_the_same(run: Run) -> None:
 
 def test_a_node_that_comes_back_answers_when_it_knows_the_cluster(run: Run) -> None:
     async def body(world: World) -> None:
-        async with world.cluster(2, topics=["orders"]) as cluster:
+        async with world.cluster(2, topics=["orders"], config=LONG_SESSION) as cluster:
             await cluster.stop_node(2, clean=False)
             # Until the session of its killed incarnation is over it is not let in, and knows nothing.
             starting = asyncio.ensure_future(cluster.start_node(2))
@@ -544,7 +547,7 @@ def test_a_node_that_comes_back_answers_when_it_knows_the_cluster(run: Run) -> N
             asked = asyncio.ensure_future(leaders(world, cluster, 2))
             await cluster.wait_for(lambda: cluster.node(2).dispatcher.pending_requests == 1, "the request")
             assert not starting.done()
-            cluster.clock.advance(10)
+            cluster.clock.advance(101)
             assert await asked == [1]
             await starting
 
@@ -579,7 +582,7 @@ def test_a_start_that_is_cancelled_leaves_nothing_behind() -> None:
         # A transport closes its socket within one turn of the loop after it was closed itself.
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert len(os.listdir("/proc/self/fd")) == len(files)
+        assert len(os.listdir("/proc/self/fd")) <= len(files)
         assert len(asyncio.all_tasks()) == 1
 
     asyncio.run(main())

@@ -32,7 +32,7 @@ def planted(*args: Any, **options: Any) -> NoReturn:
 def on(world: World, fs: FailingFileSystem, brokers: int = 3, **options: Any) -> AsyncCluster:
     """A cluster, of which the first node has its logs on this volume."""
     cluster = world.cluster(brokers, **options)
-    cluster._volumes[1] = fs
+    cluster.volumes.use(1, fs)
     return cluster
 
 

@@ -228,7 +228,7 @@ def test_a_decision_that_cannot_be_written_is_none(run: Run) -> None:
     async def body(world: World) -> None:
         fs = FailingFileSystem()
         cluster = world.cluster(1)
-        cluster._controller_fs = fs
+        cluster.volumes.controller = fs
         async with cluster:
             fs.fail_if(lambda call, path: call == "append" and METADATA_TOPIC in path)
             for refused in (cluster.create_topic("orders"), cluster.create_topic("orders")):

@@ -6,6 +6,7 @@ import struct
 
 from ottla._native import crc32c
 from ottla._native.record_batch import Batch
+from ottla.broker.log.flushing import Checkpointed
 from ottla.broker.log.fs import MemoryFileSystem
 from ottla.broker.log.guards import Guard
 from ottla.broker.log.log import Appended, Log, LogConfig, Origin, Slice
@@ -65,9 +66,18 @@ def patched(data: bytes | bytearray, layout: str, at: int, value: int, *, new_cr
     return changed
 
 
-def open_log(fs: MemoryFileSystem | None = None, config: LogConfig | None = None, now_ms: int = NOW) -> Log:
+UNKNOWN = Checkpointed()
+CLOSED = Checkpointed(recovery_point=None)
+
+
+def open_log(
+    fs: MemoryFileSystem | None = None,
+    config: LogConfig | None = None,
+    now_ms: int = NOW,
+    known: Checkpointed = UNKNOWN,
+) -> Log:
     volume = MemoryFileSystem() if fs is None else fs
-    return Log.open(volume, DIRECTORY, LogConfig() if config is None else config, now_ms)
+    return Log.open(volume, DIRECTORY, LogConfig() if config is None else config, now_ms, known)
 
 
 def append(log: Log, data: bytes | bytearray, epoch: int = 0, now_ms: int = NOW) -> Appended:

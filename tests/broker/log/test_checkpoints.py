@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+
+import pytest
+
 from ottla.broker.log.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
     read_file,
-    read_high_watermarks,
-    read_log_start_offset,
+    read_offsets,
     replace_file,
-    write_high_watermarks,
-    write_log_start_offset,
+    take_clean_shutdown,
+    write_clean_shutdown,
+    write_offsets,
 )
 from ottla.broker.log.fs import MemoryFileSystem
 
@@ -31,18 +38,43 @@ def test_a_node_that_died_while_writing_left_the_old_content() -> None:
     assert read_file(fs, "a/b") == b"newer"
 
 
-def test_a_log_begins_at_zero_until_records_are_deleted() -> None:
+def test_offsets_are_read_as_they_were_last_written() -> None:
     fs = MemoryFileSystem()
-    assert read_log_start_offset(fs, "orders-0") == 0
-    write_log_start_offset(fs, "orders-0", 42)
-    assert read_log_start_offset(fs, "orders-0") == 42
+    assert read_offsets(fs, HIGH_WATERMARKS) == {}
+    write_offsets(fs, HIGH_WATERMARKS, {"orders-0": 7, "with-dashes-11": 0})
+    assert read_offsets(fs, HIGH_WATERMARKS) == {"orders-0": 7, "with-dashes-11": 0}
+    write_offsets(fs, HIGH_WATERMARKS, {"orders-0": 8})
+    assert read_offsets(fs, HIGH_WATERMARKS) == {"orders-0": 8}
 
 
-def test_high_watermarks_are_read_as_they_were_last_written() -> None:
+def test_offsets_have_the_format_of_kafka() -> None:
     fs = MemoryFileSystem()
-    assert read_high_watermarks(fs) == {}
-    write_high_watermarks(fs, {"id/orders-0": 7, "id/with spaces-1": 0})
-    assert read_high_watermarks(fs) == {"id/orders-0": 7, "id/with spaces-1": 0}
-    write_high_watermarks(fs, {"id/orders-0": 8})
-    assert read_high_watermarks(fs) == {"id/orders-0": 8}
-    assert read_file(fs, "checkpoints/replication-offset-checkpoint") == b"0\n1\nid/orders-0 8\n"
+    write_offsets(fs, RECOVERY_POINTS, {"orders-0": 7, "with-dashes-11": 0})
+    assert read_file(fs, "recovery-point-offset-checkpoint") == b"0\n2\norders 0 7\nwith-dashes 11 0\n"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"1\n0\n", b"0\n2\norders 0 7\n", b"0\n1\norders 0\n", b"0\n1\norders 0 x\n", b"\xff"]
+)
+def test_a_damaged_file_is_said_and_counts_as_none(content: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    fs = MemoryFileSystem()
+    replace_file(fs, LOG_STARTS, content)
+    with caplog.at_level(logging.WARNING, "ottla"):
+        assert read_offsets(fs, LOG_STARTS) == {}
+    assert "log-start-offset-checkpoint is damaged" in caplog.text
+
+
+def test_a_clean_end_is_said_once() -> None:
+    fs = MemoryFileSystem()
+    assert take_clean_shutdown(fs) is None
+    write_clean_shutdown(fs, 42)
+    assert read_file(fs, ".kafka_cleanshutdown") == b'{"version": 0, "brokerEpoch": 42}'
+    assert take_clean_shutdown(fs) == 42
+    assert take_clean_shutdown(fs) is None
+
+
+def test_a_damaged_word_of_a_clean_end_is_none() -> None:
+    fs = MemoryFileSystem()
+    replace_file(fs, ".kafka_cleanshutdown", b"{")
+    assert take_clean_shutdown(fs) is None
+    assert not fs.exists(".kafka_cleanshutdown")

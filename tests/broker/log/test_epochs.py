@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker.log.epochs import EpochEntry, LeaderEpochs
-from ottla.broker.log.fs import MemoryFileSystem
+from ottla.broker.log.fs import FileSystem, MemoryFileSystem
 
 PATH = "orders-0/leader-epoch-checkpoint"
 
 
-def epochs(*entries: tuple[int, int], fs: MemoryFileSystem | None = None) -> LeaderEpochs:
+def epochs(*entries: tuple[int, int], fs: FileSystem | None = None) -> LeaderEpochs:
     made = LeaderEpochs(fs or MemoryFileSystem(), "orders-0")
     for epoch, start_offset in entries:
         made.assign(epoch, start_offset)
     return made
 
 
-def text(fs: MemoryFileSystem) -> str:
+def text(fs: FileSystem) -> str:
     file = fs.open(PATH)
     return b"".join(file.read(0, file.size)).decode()
 
@@ -29,15 +29,13 @@ def test_a_new_log_knows_no_epoch() -> None:
     assert made.end_offset_for(0, 10) == (-1, -1)
 
 
-def test_epochs_are_kept_in_kafkas_text_file() -> None:
-    fs = MemoryFileSystem()
+def test_epochs_are_kept_in_kafkas_text_file(fs: FileSystem) -> None:
     epochs((0, 0), (3, 12), fs=fs)
     assert text(fs) == "0\n2\n0 0\n3 12\n"
     assert LeaderEpochs(fs, "orders-0").entries == (EpochEntry(0, 0), EpochEntry(3, 12))
 
 
-def test_the_current_epoch_is_assigned_once() -> None:
-    fs = MemoryFileSystem()
+def test_the_current_epoch_is_assigned_once(fs: FileSystem) -> None:
     made = epochs((2, 5), fs=fs)
     made.assign(2, 9)
     assert made.entries == (EpochEntry(2, 5),)
@@ -76,8 +74,7 @@ def test_the_end_of_an_epoch_is_the_start_of_the_next(epoch: int, answer: tuple[
     assert epochs((2, 10), (4, 20), (5, 30)).end_offset_for(epoch, 40) == answer
 
 
-def test_a_log_that_ends_earlier_forgets_later_epochs() -> None:
-    fs = MemoryFileSystem()
+def test_a_log_that_ends_earlier_forgets_later_epochs(fs: FileSystem) -> None:
     made = epochs((2, 10), (4, 20), fs=fs)
     made.truncate_from_end(21)
     assert made.latest == 4
@@ -85,8 +82,7 @@ def test_a_log_that_ends_earlier_forgets_later_epochs() -> None:
     assert made.entries == LeaderEpochs(fs, "orders-0").entries == (EpochEntry(2, 10),)
 
 
-def test_a_log_that_begins_later_begins_with_the_epoch_of_its_start() -> None:
-    fs = MemoryFileSystem()
+def test_a_log_that_begins_later_begins_with_the_epoch_of_its_start(fs: FileSystem) -> None:
     made = epochs((2, 10), (4, 20), (5, 30), fs=fs)
     made.truncate_from_start(5)
     made.truncate_from_start(10)
@@ -95,8 +91,7 @@ def test_a_log_that_begins_later_begins_with_the_epoch_of_its_start() -> None:
     assert made.entries == LeaderEpochs(fs, "orders-0").entries == (EpochEntry(4, 25), EpochEntry(5, 30))
 
 
-def test_everything_can_be_forgotten() -> None:
-    fs = MemoryFileSystem()
+def test_everything_can_be_forgotten(fs: FileSystem) -> None:
     made = epochs((2, 10), fs=fs)
     made.clear()
     made.clear()

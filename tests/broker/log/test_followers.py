@@ -71,6 +71,19 @@ def test_what_is_there_already_is_refused() -> None:
         follow(open_log(), bytes(patched(make_batch(), ">q", 0, 5)) + bytes(make_batch()))
 
 
+def test_an_empty_log_takes_the_whole_batch_in_which_the_leaders_log_begins() -> None:
+    led = open_log()
+    follow(led, bytes(make_batch(10)))
+    led.delete_records(5)
+    follower = open_log()
+    follower.truncate_fully(5)
+    assert follow(follower, everything(led)) == (0, 9)
+    assert (follower.log_start_offset, follower.log_end_offset) == (5, 10)
+    assert [segment.base_offset for segment in follower.segments] == [0]
+    with pytest.raises(OffsetOutOfRangeError):
+        follow(follower, everything(led))
+
+
 def test_a_follower_takes_gaps_that_compaction_has_left() -> None:
     follower = open_log()
     assert follow(follower, patched(make_batch(2), ">q", 0, 500)) == (500, 501)

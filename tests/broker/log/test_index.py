@@ -6,35 +6,33 @@ import struct
 
 import pytest
 
-from ottla.broker.log.fs import MemoryFileSystem
+from ottla.broker.log.fs import FileSystem
 from ottla.broker.log.index import CorruptIndexError, OffsetIndex, TimeIndex
 
 PATH = "orders-0/00000000000000000100.index"
 
 
-def offset_index(fs: MemoryFileSystem) -> OffsetIndex:
+def offset_index(fs: FileSystem) -> OffsetIndex:
     return OffsetIndex(fs, PATH, 100)
 
 
-def time_index(fs: MemoryFileSystem) -> TimeIndex:
+def time_index(fs: FileSystem) -> TimeIndex:
     return TimeIndex(fs, PATH, 100)
 
 
-def raw(fs: MemoryFileSystem) -> bytes:
+def raw(fs: FileSystem) -> bytes:
     file = fs.open(PATH)
     return b"".join(file.read(0, file.size))
 
 
-def test_an_index_without_entries_has_no_file() -> None:
-    fs = MemoryFileSystem()
+def test_an_index_without_entries_has_no_file(fs: FileSystem) -> None:
     index = offset_index(fs)
     index.load(0)
     assert index.lookup(100) == index.last_start_before(7) == index.last_position == 0
     assert not fs.exists(PATH)
 
 
-def test_offsets_and_positions_are_kafkas_pairs_of_four_bytes() -> None:
-    fs = MemoryFileSystem()
+def test_offsets_and_positions_are_kafkas_pairs_of_four_bytes(fs: FileSystem) -> None:
     index = offset_index(fs)
     index.append(109, 5000)
     index.append(130, 9500)
@@ -44,8 +42,8 @@ def test_offsets_and_positions_are_kafkas_pairs_of_four_bytes() -> None:
 @pytest.mark.parametrize(
     ("offset", "position"), [(5, 0), (100, 0), (108, 0), (109, 5000), (129, 5000), (130, 9500), (2**62, 9500)]
 )
-def test_a_lookup_finds_the_last_batch_that_ends_no_later(offset: int, position: int) -> None:
-    index = offset_index(MemoryFileSystem())
+def test_a_lookup_finds_the_last_batch_that_ends_no_later(fs: FileSystem, offset: int, position: int) -> None:
+    index = offset_index(fs)
     index.append(109, 5000)
     index.append(130, 9500)
     assert index.lookup(offset) == position
@@ -54,8 +52,8 @@ def test_a_lookup_finds_the_last_batch_that_ends_no_later(offset: int, position:
 @pytest.mark.parametrize(
     ("position", "start"), [(0, 0), (4999, 0), (5000, 5000), (9499, 5000), (2**40, 9500)]
 )
-def test_a_position_leads_to_the_batch_before_it(position: int, start: int) -> None:
-    index = offset_index(MemoryFileSystem())
+def test_a_position_leads_to_the_batch_before_it(fs: FileSystem, position: int, start: int) -> None:
+    index = offset_index(fs)
     index.append(109, 5000)
     index.append(130, 9500)
     assert index.last_start_before(position) == start
@@ -64,15 +62,16 @@ def test_a_position_leads_to_the_batch_before_it(position: int, start: int) -> N
 @pytest.mark.parametrize(
     ("position", "offset"), [(0, 109), (5000, 109), (5001, 130), (9500, 130), (9501, None), (2**33, None)]
 )
-def test_a_position_leads_to_the_first_entry_behind_it(position: int, offset: int | None) -> None:
-    index = offset_index(MemoryFileSystem())
+def test_a_position_leads_to_the_first_entry_behind_it(
+    fs: FileSystem, position: int, offset: int | None
+) -> None:
+    index = offset_index(fs)
     index.append(109, 5000)
     index.append(130, 9500)
     assert index.first_offset_at(position) == offset
 
 
-def test_an_index_comes_back_from_its_file() -> None:
-    fs = MemoryFileSystem()
+def test_an_index_comes_back_from_its_file(fs: FileSystem) -> None:
     index = offset_index(fs)
     index.append(109, 5000)
     index.append(130, 9500)
@@ -83,8 +82,7 @@ def test_an_index_comes_back_from_its_file() -> None:
     assert (len(again), again.lookup(120), again.last_position) == (2, 5000, 9500)
 
 
-def test_a_torn_entry_is_cut_off() -> None:
-    fs = MemoryFileSystem()
+def test_a_torn_entry_is_cut_off(fs: FileSystem) -> None:
     fs.open(PATH).append(struct.pack(">II", 9, 5000) + b"\0\0\0")
     index = offset_index(fs)
     index.load(10_000)
@@ -103,15 +101,13 @@ def test_a_torn_entry_is_cut_off() -> None:
         "more than a relative offset",
     ],
 )
-def test_an_index_of_another_log_is_recognized(entries: tuple[int, ...]) -> None:
-    fs = MemoryFileSystem()
+def test_an_index_of_another_log_is_recognized(fs: FileSystem, entries: tuple[int, ...]) -> None:
     fs.open(PATH).append(struct.pack(f">{len(entries)}I", *entries))
     with pytest.raises(CorruptIndexError):
         offset_index(fs).load(10_000)
 
 
-def test_a_cut_forgets_the_batches_behind_it() -> None:
-    fs = MemoryFileSystem()
+def test_a_cut_forgets_the_batches_behind_it(fs: FileSystem) -> None:
     index = offset_index(fs)
     index.append(109, 5000)
     index.append(130, 9500)
@@ -121,8 +117,8 @@ def test_a_cut_forgets_the_batches_behind_it() -> None:
     assert (len(index), len(raw(fs))) == (0, 0)
 
 
-def test_an_index_is_full_at_its_size() -> None:
-    index = offset_index(MemoryFileSystem())
+def test_an_index_is_full_at_its_size(fs: FileSystem) -> None:
+    index = offset_index(fs)
     assert not index.is_full(16)
     index.append(109, 5000)
     index.append(110, 6000)
@@ -131,31 +127,31 @@ def test_an_index_is_full_at_its_size() -> None:
     assert not index.is_full(24)
 
 
-def test_times_are_kafkas_entries_of_twelve_bytes() -> None:
-    fs = MemoryFileSystem()
+def test_times_are_kafkas_entries_of_twelve_bytes(fs: FileSystem) -> None:
     index = time_index(fs)
     index.append(1_700_000_000_000, 109)
     assert raw(fs) == struct.pack(">qI", 1_700_000_000_000, 9)
     assert index.last == (1_700_000_000_000, 109)
 
 
-def test_only_a_larger_time_is_an_entry() -> None:
-    index = time_index(MemoryFileSystem())
+def test_only_a_larger_time_is_an_entry(fs: FileSystem) -> None:
+    index = time_index(fs)
     for timestamp in (-1, 50, 50, 40, 60):
         index.append(timestamp, 100 + timestamp)
     assert (len(index), index.last) == (2, (60, 160))
 
 
 @pytest.mark.parametrize(("timestamp", "offset"), [(0, 100), (50, 100), (51, 105), (60, 105), (61, 112)])
-def test_a_time_leads_to_an_offset_before_which_all_is_older(timestamp: int, offset: int) -> None:
-    index = time_index(MemoryFileSystem())
+def test_a_time_leads_to_an_offset_before_which_all_is_older(
+    fs: FileSystem, timestamp: int, offset: int
+) -> None:
+    index = time_index(fs)
     index.append(50, 105)
     index.append(60, 112)
     assert index.lookup(timestamp) == offset
 
 
-def test_times_come_back_from_their_file() -> None:
-    fs = MemoryFileSystem()
+def test_times_come_back_from_their_file(fs: FileSystem) -> None:
     index = time_index(fs)
     index.append(50, 105)
     index.append(60, 112)
@@ -172,8 +168,7 @@ def test_times_come_back_from_their_file() -> None:
 
 
 @pytest.mark.parametrize("entries", [(60, 5, 60, 6), (60, 5, 70, 4), (60, 2**31)])
-def test_times_that_go_back_are_recognized(entries: tuple[int, ...]) -> None:
-    fs = MemoryFileSystem()
+def test_times_that_go_back_are_recognized(fs: FileSystem, entries: tuple[int, ...]) -> None:
     fs.open(PATH).append(
         b"".join(struct.pack(">qI", *entries[at : at + 2]) for at in range(0, len(entries), 2))
     )
@@ -181,8 +176,8 @@ def test_times_that_go_back_are_recognized(entries: tuple[int, ...]) -> None:
         time_index(fs).load()
 
 
-def test_a_time_index_keeps_room_for_the_last_entry() -> None:
-    index = time_index(MemoryFileSystem())
+def test_a_time_index_keeps_room_for_the_last_entry(fs: FileSystem) -> None:
+    index = time_index(fs)
     assert not index.is_full(24)
     index.append(50, 105)
     assert index.is_full(24)

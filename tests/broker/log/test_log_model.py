@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from ottla.broker.log.flushing import Checkpointed
 from ottla.broker.log.fs import MemoryFileSystem
 from ottla.broker.log.log import Log, LogConfig
 from ottla.broker.log.segment import TimestampedOffset
@@ -139,7 +140,8 @@ class LogMachine(RuleBasedStateMachine):
         if cleanly:
             self.log.close()
         before = self._producers(self.log)
-        self.log = open_log(self.fs, SMALL)
+        known = Checkpointed(self.log.log_start_offset, None if cleanly else self.log.recovery_point)
+        self.log = open_log(self.fs, SMALL, known=known)
         assert self._producers(self.log) == before
 
     def _producers(self, log: Log) -> list[tuple[int, int, int]]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from ottla.broker.log.fs import MemoryFileSystem
+from ottla.broker.log.fs.directory import DirectoryFileSystem
 from ottla.broker.log.log import Log, LogConfig
-from tests.broker.log.support import DIRECTORY, NOW, append, make_batch, open_log
+from tests.broker.log.support import CLOSED, DIRECTORY, NOW, append, make_batch, open_log
 
 KEEP = LogConfig(retention_ms=-1)
 DAY = 86_400_000
@@ -60,6 +63,21 @@ def test_records_without_timestamps_are_as_old_as_their_file() -> None:
     append(log, make_batch(timestamp=-1), now_ms=NOW + DAY)
     assert log.enforce_retention(NOW + DAY) == 0
     assert log.enforce_retention(NOW + DAY + 1) == 1
+
+
+def test_a_log_that_is_opened_again_is_as_old_as_its_files(tmp_path: Path) -> None:
+    config = LogConfig(retention_ms=1000)
+    log = Log.open(DirectoryFileSystem(tmp_path), DIRECTORY, config, NOW)
+    for _ in range(3):
+        append(log, make_batch(timestamp=-1))
+        log.roll(NOW)
+    log.close()
+    for number, segment in enumerate(log.segments):
+        written_s = NOW / 1000 + number
+        os.utime(tmp_path / f"{segment.path}.log", (written_s, written_s))
+    again = Log.open(DirectoryFileSystem(tmp_path), DIRECTORY, config, NOW + 2500, CLOSED)
+    assert again.enforce_retention(NOW + 2500) == 2
+    assert again.log_start_offset == 2
 
 
 def test_the_active_segment_goes_too_and_leaves_an_empty_one() -> None:

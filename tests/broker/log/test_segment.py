@@ -8,7 +8,7 @@ import pytest
 
 from ottla._native.record_batch import read_header
 from ottla.broker.log.config import LogConfig
-from ottla.broker.log.fs import MemoryFileSystem
+from ottla.broker.log.fs import FileSystem, MemoryFileSystem
 from ottla.broker.log.segment import Segment, TimestampedOffset
 from tests.broker.log.support import DIRECTORY, NOW, make_batch, patched
 
@@ -17,7 +17,7 @@ BASE = 100
 
 
 def segment(
-    fs: MemoryFileSystem | None = None, config: LogConfig = CONFIG, now_ms: int = NOW, base: int = BASE
+    fs: FileSystem | None = None, config: LogConfig = CONFIG, now_ms: int = NOW, base: int = BASE
 ) -> Segment:
     return Segment(fs or MemoryFileSystem(), DIRECTORY, base, config, now_ms)
 
@@ -65,8 +65,7 @@ def test_a_segment_without_times_rolls_by_the_clock() -> None:
     assert rolls(old, 1, timestamp=-1, now_ms=NOW + 501)
 
 
-def test_a_reopened_segment_knows_when_it_began() -> None:
-    fs = MemoryFileSystem()
+def test_a_reopened_segment_knows_when_it_began(fs: FileSystem) -> None:
     add(segment(fs), timestamp=NOW)
     again = segment(fs, LogConfig(segment_ms=500))
     again.load()
@@ -105,7 +104,7 @@ def test_an_entry_is_written_once_per_interval() -> None:
     assert entries == 19 // (200 // sizes[0] + 1)
 
 
-def filled(fs: MemoryFileSystem | None = None) -> Segment:
+def filled(fs: FileSystem | None = None) -> Segment:
     """Batches of 1 to 40 records, with gaps of 2 behind each."""
     made = segment(fs)
     for count in range(1, 41):
@@ -194,8 +193,7 @@ def test_a_cut_segment_is_as_if_it_had_never_been_longer(keep: int) -> None:
     assert made.offset_for_timestamp(NOW + 50, 0) == (NOW + 50, expected.next_offset, -1)
 
 
-def test_indexes_that_are_missing_are_built_from_the_batches() -> None:
-    fs = MemoryFileSystem()
+def test_indexes_that_are_missing_are_built_from_the_batches(fs: FileSystem) -> None:
     made = filled(fs)
     made.seal()
     entries = (len(made._offsets), len(made._times))
@@ -209,8 +207,7 @@ def test_indexes_that_are_missing_are_built_from_the_batches() -> None:
     assert again.latest_record() == made.latest_record()
 
 
-def test_indexes_that_fit_are_kept() -> None:
-    fs = MemoryFileSystem()
+def test_indexes_that_fit_are_kept(fs: FileSystem) -> None:
     made = filled(fs)
     made.seal()
     again = segment(fs)
@@ -232,8 +229,7 @@ def test_a_boundary_is_between_two_batches() -> None:
     }
 
 
-def test_what_was_read_is_still_there_when_the_segment_is_gone() -> None:
-    fs = MemoryFileSystem()
+def test_what_was_read_is_still_there_when_the_segment_is_gone(fs: FileSystem) -> None:
     made = filled(fs)
     made.seal()
     (first, *_) = made.read(0, 100)

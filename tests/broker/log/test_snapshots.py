@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from ottla._native import crc32c
-from ottla.broker.log.fs import MemoryFileSystem
+from ottla.broker.log.fs import FileSystem
 from ottla.broker.log.producers import ProducerStateEntry, RememberedBatch
 from ottla.broker.log.snapshots import Snapshots, decode_snapshot, encode_snapshot
 
@@ -69,8 +69,7 @@ def test_a_damaged_snapshot_is_none() -> None:
         assert decode_snapshot(bytes(damaged)) is None
 
 
-def test_snapshots_are_found_by_their_offsets() -> None:
-    fs = MemoryFileSystem()
+def test_snapshots_are_found_by_their_offsets(fs: FileSystem) -> None:
     snapshots = Snapshots(fs, "orders-0")
     snapshots.write(300, [known(7)])
     snapshots.write(20, [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from ottla.broker.log.fs import MemoryFileSystem
+from ottla.broker.log.fs import FileSystem
 from ottla.broker.log.log import Log, LogConfig
 from ottla.broker.log.transactions import (
     AbortedIndex,
@@ -82,8 +82,7 @@ def test_other_control_batches_are_no_markers() -> None:
     assert read_marker(emptied) is None
 
 
-def test_the_index_of_aborted_transactions_has_kafkas_format() -> None:
-    fs = MemoryFileSystem()
+def test_the_index_of_aborted_transactions_has_kafkas_format(fs: FileSystem) -> None:
     index = AbortedIndex(fs, PATH)
     index.append(AbortedTransaction(7, 3, 9, 10))
     index.flush()
@@ -95,8 +94,7 @@ def test_the_index_of_aborted_transactions_has_kafkas_format() -> None:
     assert list(again) == [AbortedTransaction(7, 3, 9, 10)]
 
 
-def test_a_torn_entry_is_cut_off() -> None:
-    fs = MemoryFileSystem()
+def test_a_torn_entry_is_cut_off(fs: FileSystem) -> None:
     fs.open(PATH).append(struct.pack(">hqqqq", 0, 7, 3, 9, 10) + b"\0" * 5)
     index = AbortedIndex(fs, PATH)
     index.load()
@@ -104,8 +102,7 @@ def test_a_torn_entry_is_cut_off() -> None:
     assert fs.open(PATH).size == 34
 
 
-def test_an_index_without_aborts_has_no_file() -> None:
-    fs = MemoryFileSystem()
+def test_an_index_without_aborts_has_no_file(fs: FileSystem) -> None:
     index = AbortedIndex(fs, PATH)
     index.load()
     index.truncate_to(0)
@@ -114,8 +111,7 @@ def test_an_index_without_aborts_has_no_file() -> None:
     assert not fs.exists(PATH)
 
 
-def test_markers_behind_a_cut_are_forgotten() -> None:
-    fs = MemoryFileSystem()
+def test_markers_behind_a_cut_are_forgotten(fs: FileSystem) -> None:
     index = AbortedIndex(fs, PATH)
     index.append(AbortedTransaction(7, 3, 9, 10))
     index.append(AbortedTransaction(8, 4, 12, 13))
@@ -124,12 +120,12 @@ def test_markers_behind_a_cut_are_forgotten() -> None:
     assert fs.open(PATH).size == 34
 
 
-def test_a_search_ends_where_later_markers_concern_later_data() -> None:
+def test_a_search_ends_where_later_markers_concern_later_data(fs: FileSystem) -> None:
     class Untouchable(AbortedIndex):
         def __init__(self) -> None:
             pass
 
-    index = AbortedIndex(MemoryFileSystem(), PATH)
+    index = AbortedIndex(fs, PATH)
     index.append(AbortedTransaction(7, 3, 9, 10))
     index.append(AbortedTransaction(8, 11, 14, 15))
     assert aborted_between(iter([index, Untouchable()]), 0, 12) == [(7, 3), (8, 11)]

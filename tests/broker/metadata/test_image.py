@@ -2,6 +2,7 @@ from collections.abc import Sequence
 
 from ottla.broker.metadata.image import MetadataImage, PartitionImage
 from ottla.broker.metadata.records import (
+    AssignReplicaRecord,
     BrokerChangeRecord,
     BrokerEndpoint,
     ClearElrRecord,
@@ -131,6 +132,19 @@ def test_who_is_eligible_is_forgotten_for_one_topic_or_for_all() -> None:
     assert image.topics["payments"].partitions[0].elr == (2,)
     delta = image.apply_all([ClearElrRecord("")])
     assert list(delta.partitions) == [(other, 0)]
+
+
+def test_where_a_replica_lies_is_forgotten_with_the_replica() -> None:
+    here, there = Uuid(b"h" * 16), Uuid(b"t" * 16)
+    image = replay(
+        TopicRecord("orders", ORDERS),
+        PartitionRecord(ORDERS, 0, (1, 2), (1, 2), 1),
+        AssignReplicaRecord(ORDERS, 0, 1, here),
+        AssignReplicaRecord(ORDERS, 0, 2, there),
+        PartitionChangeRecord(ORDERS, 0, replicas=(2, 3), isr=(2,)),
+        PartitionChangeRecord(ORDERS, 0, replicas=(2, 1), isr=(2,)),
+    )
+    assert [image.directory_of(ORDERS, 0, node) for node in (1, 2)] == [None, there]
 
 
 def test_a_topic_takes_its_configs_with_it() -> None:

@@ -301,13 +301,14 @@ def test_a_long_poll_ends_with_its_node(run: Run) -> None:
 
 def test_a_long_poll_on_a_paused_node_is_answered_when_the_node_goes_on(run: Run) -> None:
     async def body(world: World) -> None:
-        async with world.cluster(topics=["orders"]) as cluster:
+        config = {"broker.session.timeout.ms": 600_000}
+        async with world.cluster(topics=["orders"], config=config) as cluster:
             purgatory = cluster.node(1).replicas.fetches
             client = await world.client(cluster)
-            polling = asyncio.ensure_future(client.fetch("orders", max_wait=1000))
+            polling = asyncio.ensure_future(client.fetch("orders", max_wait=60_000))
             await cluster.wait_for(lambda: len(purgatory) == 1, "the long poll")
             cluster.pause_node(1)
-            cluster.clock.advance(2)
+            cluster.clock.advance(61)
             await cluster.wait_for(lambda: len(purgatory) == 0, "the end of the wait")
             assert not polling.done()
             cluster.resume_node(1)

@@ -11,7 +11,6 @@ import pytest
 
 import ottla
 from ottla.broker import AsyncCluster
-from ottla.broker.replication.replica_manager import log_directories
 
 
 @pytest.fixture(autouse=True)
@@ -52,15 +51,15 @@ def test_a_node_deletes_what_was_taken_from_it_while_it_was_down() -> None:
         async with AsyncCluster(brokers=3, topics={"orders": 2, "payments": 2, "audit": 1}) as cluster:
             for topic, partitions in {"orders": 2, "payments": 2, "audit": 1}.items():
                 await fill(cluster, topic, partitions)
-            volume = cluster._volumes[3]
+            (volume,) = cluster.volumes.of(3).values()
             await cluster.stop_node(3)
-            assert len(log_directories(volume)) == 5
+            assert len(volume.directories()) == 5
             await cluster.delete_topic("orders")
             async with ottla.AsyncClient(cluster.bootstrap) as client:
                 await client.admin.alter_partition_reassignments({ottla.TopicPartition("audit", 0): [1, 2]})
             await cluster.start_node(3)
             payments = cluster.nodes[3].replicas.partitions
-            assert log_directories(volume) == sorted(replica.log.directory for replica in payments.values())
+            assert volume.directories() == sorted(replica.log.directory for replica in payments.values())
             assert sorted(payments) == [("payments", 0), ("payments", 1)]
             await cluster.wait_until_in_sync("payments")
             assert [replica.log.log_end_offset for replica in payments.values()] == [1, 1]

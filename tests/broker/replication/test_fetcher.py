@@ -458,15 +458,15 @@ def test_nothing_that_comes_is_appended_while_the_node_is_paused() -> None:
 )
 def test_where_two_logs_agree(own: Entries, end: int, diverging: tuple[int, int], expected: int) -> None:
     partition = Partition(NODE, "orders", ORDERS, 0, log_with(own, end))
-    assert agreed_end(partition, *diverging) == expected
+    assert agreed_end(partition.log, *diverging) == expected
 
 
 def test_a_log_that_has_no_epochs_is_cut_where_its_leader_says() -> None:
     log = log_with([(5, 0)], 13)
     log.epochs.clear()
     partition = Partition(NODE, "orders", ORDERS, 0, log)
-    assert agreed_end(partition, 4, 10) == 10
-    assert agreed_end(partition, 4, 20) == 13
+    assert agreed_end(partition.log, 4, 10) == 10
+    assert agreed_end(partition.log, 4, 20) == 13
 
 
 def test_a_log_that_parts_from_its_leaders_is_cut_and_fetched_from_there() -> None:

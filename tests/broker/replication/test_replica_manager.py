@@ -13,20 +13,26 @@ import pytest
 from ottla import sim
 from ottla.broker.configs.node import NodeConfigs
 from ottla.broker.log.fs import MemoryFileSystem
+from ottla.broker.log.log_dir import LogDirectories, LogDirectory
 from ottla.broker.log.validation import only_batch
 from ottla.broker.metadata.image import BrokerImage, Delta, MetadataImage, PartitionImage, TopicImage
 from ottla.broker.replication.delayed import FetchPurgatory, ProgressPurgatory
 from ottla.broker.replication.partition import FetchTimes, PartitionKey
-from ottla.broker.replication.replica_manager import ReplicaManager, log_directory
+from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.errors import (
     FencedLeaderEpochError,
     NotEnoughReplicasError,
     NotLeaderOrFollowerError,
     UnknownTopicOrPartitionError,
 )
-from ottla.runtime import MovableClock
+from ottla.runtime import MovableClock, SystemRuntime
 from ottla.wire import Message, Uuid
-from ottla.wire.messages import AlterPartitionRequest, AlterPartitionResponse
+from ottla.wire.messages import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+)
 from ottla.wire.resources import ConfigResourceType
 from tests.broker.log.failing import FailingFileSystem
 from tests.broker.log.support import NOW, make_batch
@@ -91,6 +97,13 @@ class SilentController:
         never: asyncio.Future[AlterPartitionResponse] = asyncio.get_running_loop().create_future()
         return await never
 
+    async def assign_replicas(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+        never: asyncio.Future[AssignReplicasToDirsResponse] = asyncio.get_running_loop().create_future()
+        return await never
+
+    def log_dir_failed(self, directory_id: Uuid) -> None:
+        raise AssertionError(f"{directory_id} is in memory and cannot fail")
+
 
 class SilentLink:
     """Takes requests and never answers them."""
@@ -126,8 +139,8 @@ class OneNode:
             NODE,
             self.image,
             self.configs,
-            self.fs,
-            self.clock,
+            LogDirectories([LogDirectory("/ottla/node-1", self.fs, ORDERS, in_memory=True)]),
+            SystemRuntime(self.clock),
             controller=self.controller,
             link=self.link,
             fail=fail,
@@ -202,7 +215,7 @@ async def test_a_partition_is_hosted_led_or_elsewhere_or_there_is_none() -> None
 @pytest.mark.parametrize("gone", [elsewhere(1), None], ids=["moved away", "topic deleted"])
 def test_a_replica_that_goes_takes_its_files_along(gone: PartitionImage | None) -> None:
     node = OneNode()
-    directory = log_directory("orders", 0, ORDERS)
+    directory = "orders-0"
     node.becomes(led())
     node.append(3)
     assert node.fs.list(directory)

@@ -16,7 +16,6 @@ import pytest
 from ottla.broker.cluster.cluster import AsyncCluster
 from ottla.broker.metadata.image import PartitionImage
 from ottla.broker.replication.partition import Partition
-from ottla.broker.replication.replica_manager import log_directory
 from ottla.broker.replication.routing import RACK_AWARE
 from ottla.wire.messages import (
     AlterPartitionReassignmentsRequest,
@@ -491,8 +490,8 @@ def test_a_reassignment_is_over_when_the_new_replica_is_in_sync() -> None:
     async def body(story: Story) -> None:
         before = story.image
         codes = story.answers_to(1)
-        directory = log_directory(TOPIC, 0, story.replica(1).topic_id)
-        files = story.cluster._volume(1)
+        directory = story.replica(1).log.directory
+        (files,) = story.cluster.volumes.of(1).values()
         story.cluster.cut_link(1, 4)
         assert await story.reassign([4, 2, 3]) == NONE
         running = story.image

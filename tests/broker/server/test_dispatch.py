@@ -220,13 +220,13 @@ def test_a_bug_outside_of_handlers_costs_one_connection_and_is_said(
                 broken = await world.client(cluster)
                 asked: list[Awaitable[object]] = [broken.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)]
                 if queued:
-                    asked.insert(0, broken.fetch("orders", max_wait=500))
+                    asked.insert(0, broken.fetch("orders", max_wait=60_000))
                 asking = [asyncio.ensure_future(question) for question in asked]
                 if queued:
                     await cluster.wait_for(
                         lambda: cluster.node(1).dispatcher.pending_requests == 1, "the long poll"
                     )
-                    cluster.clock.advance(1)
+                    cluster.clock.advance(61)
                 with pytest.raises(ConnectionLostError):
                     await asking[-1]
                 await asyncio.gather(*asking, return_exceptions=True)

@@ -56,7 +56,7 @@ def test_poll_gives_what_is_there_and_means_its_timeout(cluster: Cluster, kafka:
     with kafka.consume("orders", start="earliest") as consumer:
         begin = time.monotonic()
         assert consumer.poll(timeout=0.2) == []
-        assert 0.2 <= time.monotonic() - begin < 5
+        assert 0.2 <= time.monotonic() - begin < 60
         cluster.seed("orders", NUMBERS)
         assert values(consumer.poll(max_records=10, timeout=30)) == NUMBERS[:10]
         assert values(consumer.poll(timeout=30)) == NUMBERS[10:]
@@ -165,7 +165,7 @@ def test_skipping_and_interceptors_work_in_the_thread_that_reads(cluster: Cluste
 
 
 def test_a_topic_that_is_not_there_is_an_error_after_its_time(cluster: Cluster) -> None:
-    options: Any = {"default_api_timeout_ms": 300, "request_timeout_ms": 300, "fetch_max_wait_ms": 100}
+    options: Any = {"default_api_timeout_ms": 3_000, "request_timeout_ms": 3_000, "fetch_max_wait_ms": 100}
     with ottla.Client(cluster.bootstrap, allow_auto_create_topics=False, **options) as kafka:
         with pytest.raises(ottla.KafkaError, match="nowhere"):
             kafka.consume("nowhere").poll(timeout=30)

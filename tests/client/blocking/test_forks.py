@@ -47,7 +47,7 @@ def refused(function):
 def run(program: str) -> None:
     text = BEGIN + textwrap.dedent(program)
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", text], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-W", "error", "-c", text], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""

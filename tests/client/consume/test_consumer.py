@@ -26,7 +26,11 @@ from tests.client.worlds import Body, World
 
 Run = Callable[[Body], object]
 ORDERS = TopicPartition("orders", 0)
-HASTY: dict[str, Any] = {"request_timeout_ms": 300, "default_api_timeout_ms": 300, "fetch_max_wait_ms": 100}
+HASTY: dict[str, Any] = {
+    "request_timeout_ms": 3_000,
+    "default_api_timeout_ms": 3_000,
+    "fetch_max_wait_ms": 100,
+}
 FRESH: dict[str, Any] = {"metadata_max_age_ms": 200, "metadata_min_age_ms": 100}
 NO_CREATION = {"auto.create.topics.enable": "false"}
 

@@ -133,7 +133,7 @@ def test_closing_ends_whoever_waits_for_a_position(run: Run) -> None:
             await world.runtime.clock.sleep(0.2)
             await consumer.close()
             with pytest.raises(ClientClosedError):
-                await asyncio.wait_for(waiting, 5)
+                await asyncio.wait_for(waiting, 60)
 
     run(body)
 
@@ -152,7 +152,7 @@ def test_a_hook_that_seeks_when_a_position_was_reset_is_obeyed(run: Run) -> None
             options: dict[str, Any] = {"start": 100, "auto_offset_reset": "earliest", "hooks": (seeks,)}
             async with consuming(world, cluster, "orders", **options) as consumer:
                 seeks.consumer = consumer
-                assert values(await consumer.poll(timeout=5)) == numbered(2, 3)
+                assert values(await consumer.poll(timeout=60)) == numbered(2, 3)
 
     run(body)
 
@@ -162,7 +162,7 @@ def test_a_paused_partition_is_dead_lettered_without_an_error(run: Run) -> None:
         async with world.cluster(topics={"orders": 1, "dead": 1}) as cluster:
             cluster.seed("orders", [b"1", b"x", b"3"])
             client = world.client(cluster)
-            cluster.faults.add("Produce", action=faults.delay(0.5), count=1)
+            held = cluster.faults.add("Produce", action=faults.delay(10), count=1)
             letters = DeadLetters("dead", client)
             options: dict[str, Any] = {
                 "on_error": letters,
@@ -171,11 +171,12 @@ def test_a_paused_partition_is_dead_lettered_without_an_error(run: Run) -> None:
             async with consuming(world, cluster, "orders", start="earliest", **options) as consumer:
                 first = await consumer.poll(1)
                 waiting = asyncio.ensure_future(consumer.poll(timeout=2))
-                await world.runtime.clock.sleep(0.2)
+                await held.wait()
                 consumer.pause(ORDERS)
+                cluster.clock.advance(10)
                 assert await waiting == []
                 consumer.resume(ORDERS)
-                assert [record.value for record in [*first, *await consumer.poll(timeout=5)]] == [1, 3]
+                assert [record.value for record in [*first, *await consumer.poll(timeout=60)]] == [1, 3]
 
     run(body)
 

@@ -10,19 +10,21 @@ from ottla.client.group.consumer import AsyncGroupConsumer
 from ottla.client.topic_partition import TopicPartition
 from tests.client.worlds import World
 
+SESSION_S = 30
+"""Longer than a machine stops a process for that is busy with others."""
 QUICK = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "500",
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.min.session.timeout.ms": "500",
-    "group.consumer.session.timeout.ms": "3000",
+    "group.consumer.session.timeout.ms": str(SESSION_S * 1000),
     "group.consumer.min.heartbeat.interval.ms": "50",
     "group.consumer.heartbeat.interval.ms": "100",
     "offsets.topic.num.partitions": "1",
 }
 MEMBER: dict[str, Any] = {
     "auto_offset_reset": "earliest",
-    "session_timeout_ms": 3000,
+    "session_timeout_ms": SESSION_S * 1000,
     "heartbeat_interval_ms": 100,
     "metadata_max_age_ms": 1000,
     "metadata_min_age_ms": 100,

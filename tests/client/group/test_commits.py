@@ -27,6 +27,7 @@ from tests.client.group.grouping import (
     KIP_848,
     PROTOCOLS,
     QUICK,
+    SESSION_S,
     Told,
     until,
     until_shared,
@@ -443,6 +444,8 @@ def test_what_was_done_before_a_loss_is_not_committed_when_the_partition_has_com
                 error = await commits[0]
                 assert isinstance(error, CommitFailedError)
                 assert "is not in the group any more" in str(error)
+                # The session of the member that it was ends.
+                cluster.clock.advance(SESSION_S)
                 await until_shared(world, consumer, count=1)
                 assert await consumer.committed(ORDERS) == {ORDERS: None}
                 await consumer.commit({ORDERS: 1})

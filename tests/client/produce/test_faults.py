@@ -36,6 +36,7 @@ IDEMPOTENT_FAULTS = [
     pytest.param("before_append", error("FENCED_LEADER_EPOCH"), id="fenced-epoch"),
     pytest.param("before_append", error("NOT_ENOUGH_REPLICAS"), id="not-enough-replicas"),
     pytest.param("after_append", error("NOT_ENOUGH_REPLICAS_AFTER_APPEND"), id="not-enough-after-append"),
+    pytest.param("after_append", error("KAFKA_STORAGE_ERROR"), id="storage-error-after-append"),
     pytest.param("after_append", error("REQUEST_TIMED_OUT"), id="timed-out-after"),
     pytest.param("before_append", error("REQUEST_TIMED_OUT"), id="timed-out-before"),
     pytest.param("before_append", error("KAFKA_STORAGE_ERROR"), id="storage"),
@@ -51,6 +52,12 @@ SHORT: dict[str, Any] = {
     "request_timeout_ms": 1000,
     "default_api_timeout_ms": 1000,
 }
+PATIENT: dict[str, Any] = {
+    "delivery_timeout_ms": 60_000,
+    "request_timeout_ms": 20_000,
+    "default_api_timeout_ms": 20_000,
+}
+"""For what is on sockets: only a clock that is moved lets records expire."""
 
 
 @pytest.mark.parametrize(("when", "action"), IDEMPOTENT_FAULTS)
@@ -281,12 +288,12 @@ def test_a_record_that_cannot_be_delivered_in_time_fails_and_is_known_not_to_be_
     async def body(world: World) -> None:
         async with world.cluster(1, topics={"orders": 1}) as cluster:
             gone = Disconnected()
-            async with producing(world, cluster, gone, linger_ms=0, **SHORT) as rig:
+            async with producing(world, cluster, gone, linger_ms=0, **PATIENT) as rig:
                 await rig.producer.produce("orders", b"first")
                 await cluster.stop_node(1)
                 await gone.event.wait()
                 delivery = rig.producer.produce("orders", b"late")
-                world.clock.advance(4)
+                world.clock.advance(61)
                 with pytest.raises(DeliveryTimeoutError, match="is not stored") as raised:
                     await delivery
                 assert not raised.value.may_be_stored
@@ -305,13 +312,13 @@ def test_a_record_that_may_be_stored_is_tried_until_a_broker_tells_whatever_the_
     async def body(world: World) -> None:
         async with (
             world.cluster(1, topics={"orders": 1}) as cluster,
-            producing(world, cluster, linger_ms=0, **SHORT) as rig,
+            producing(world, cluster, linger_ms=0, **PATIENT) as rig,
         ):
             await rig.producer.produce("orders", b"first")
             fault = cluster.faults.add("Produce", when="after_append", action=error("REQUEST_TIMED_OUT"))
             delivery = rig.producer.produce("orders", b"late")
             await fault.wait()
-            world.clock.advance(4)
+            world.clock.advance(61)
             while fault.hits < 3:
                 await world.runtime.clock.sleep(0.2)
             assert not delivery.done()
@@ -327,13 +334,13 @@ def test_without_idempotence_a_record_without_an_answer_fails_in_time_and_may_be
     async def body(world: World) -> None:
         async with (
             world.cluster(1, topics={"orders": 1}) as cluster,
-            producing(world, cluster, linger_ms=0, enable_idempotence=False, **SHORT) as rig,
+            producing(world, cluster, linger_ms=0, enable_idempotence=False, **PATIENT) as rig,
         ):
             await rig.producer.produce("orders", b"first")
             fault = cluster.faults.add("Produce", when="after_append", action=error("REQUEST_TIMED_OUT"))
             delivery = rig.producer.produce("orders", b"late")
             await fault.wait()
-            world.clock.advance(4)
+            world.clock.advance(61)
             with pytest.raises(DeliveryTimeoutError, match="may be stored") as raised:
                 await delivery
             assert raised.value.may_be_stored

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -105,14 +106,14 @@ def test_a_thread_that_appends_the_old_way_is_told_and_nothing_is_appended(run: 
         ):
             # What a thread has in its hands between looking it up and calling it.
             rig.producer.produce("orders", b"1", partition=0)
-            held = rig.producer._topics.appends["orders"]
+            held = rig.producer._topics.appenders["orders"]
             await rig.producer.flush()
-            append = rig.producer._topics.appends["orders"]
+            known = rig.producer._topics.appenders["orders"]
             await until_forgotten(world, rig, "orders")
-            for late in (held, append):
+            for late in (held, known):
                 for partition in (0, 1):
                     with pytest.raises(BufferRetired):
-                        late(None, b"2", None, partition, None)
+                        late.append(None, b"2", None, partition, None)
             assert rig.producer.buffered_records == 0
             assert values(cluster, "orders") == [b"1"]
 
@@ -127,15 +128,15 @@ def test_a_record_that_comes_while_its_topic_is_forgotten_begins_anew(run: Run, 
             producing(world, cluster, value_serializer=serializer, metadata_max_idle_ms=IDLE * 1000) as rig,
         ):
             await rig.producer.produce("orders", b"1")
-            stale = rig.producer._topics.appends["orders"]
+            stale = rig.producer._topics.appenders["orders"]
             await until_forgotten(world, rig, "orders")
 
             def meanwhile(*record: Any) -> Any:
                 # The thread has looked it up before the loop took it out.
-                del rig.producer._topics.appends["orders"]
-                return stale(*record)
+                del rig.producer._topics.appenders["orders"]
+                return stale.append(*record)
 
-            rig.producer._topics.appends["orders"] = meanwhile
+            rig.producer._topics.appenders["orders"] = SimpleNamespace(append=meanwhile)
             assert (await rig.producer.produce("orders", b"2")).offset == 1
 
     run(body)
@@ -196,7 +197,7 @@ def test_topics_that_come_and_go_leave_nothing_behind(run: Run) -> None:
                 await until_forgotten(world, rig, f"orders-{number}")
             producer = rig.producer
             topics = producer._topics
-            assert (topics.by_name, topics.by_buffer, topics.appends) == ({}, {}, {})
+            assert (topics.by_name, topics.by_buffer, topics.appenders) == ({}, {}, {})
             assert producer._accumulator.buffers() == []
             assert all(not sink._ready for sink in producer._sinks.values())
 

@@ -52,7 +52,7 @@ def test_what_waits_for_an_answer_does_not_fail_with_the_id(run: Run) -> None:
             await rig.producer.produce("orders", b"0", partition=1)
             cluster.faults.add("InitProducerId", action=faults.error("CLUSTER_AUTHORIZATION_FAILED"))
             slow = cluster.faults.add(
-                "Produce", when="after_append", action=faults.delay(1.0), count=1, partition=1
+                "Produce", when="after_append", action=faults.delay(20.0), count=1, partition=1
             )
             under_way = rig.producer.produce("orders", b"1", partition=1)
             await slow.wait()
@@ -61,6 +61,7 @@ def test_what_waits_for_an_answer_does_not_fail_with_the_id(run: Run) -> None:
             with pytest.raises(ClusterAuthorizationFailedError):
                 await refused
             assert not under_way.done()
+            cluster.clock.advance(20)
             assert (await under_way).offset == 1
             with pytest.raises(DeliveryError):
                 await rig.producer.flush()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from ottla.client.produce.record_path import CheckedAppends, NoRoom, RecordPath, as_pairs
+from ottla.client.produce.record_path import CheckedAppenders, NoRoom, RecordPath, as_pairs
 from ottla.hooks import Acknowledgement, Hook, Hooks, ProducerInterceptor, ProducerRecord
 from ottla.wire.records import Accumulator, BufferFull, Delivery
 
@@ -26,7 +27,7 @@ class Topic:
             self.appended.append((topic, key, value, headers, partition, timestamp))
             return delivery
 
-        return append
+        return SimpleNamespace(append=append)
 
     def notify(self) -> None:
         self.told += 1
@@ -178,7 +179,7 @@ def test_rows_and_raw_records_pass_serializers_by() -> None:
     assert counting.sent == 1
 
 
-def test_checked_ways_to_append_are_looked_up_once_until_they_are_closed() -> None:
+def test_checked_appenders_are_looked_up_once_until_they_are_closed() -> None:
     calls: list[str] = []
 
     def check() -> None:
@@ -188,30 +189,30 @@ def test_checked_ways_to_append_are_looked_up_once_until_they_are_closed() -> No
 
     is_closed = False
     known: dict[str, Any] = {"orders": object()}
-    appends = CheckedAppends(check, known)
-    assert appends["orders"] is known["orders"]
+    appenders = CheckedAppenders(check, known)
+    assert appenders["orders"] is known["orders"]
     calls.clear()
-    assert appends["orders"] is known["orders"]
+    assert appenders["orders"] is known["orders"]
     assert calls == [], "it is open, and has not been closed since"
     with pytest.raises(KeyError):
-        appends["bills"]
+        appenders["bills"]
     is_closed = True
-    appends.clear()
+    appenders.clear()
     for _ in range(2):
         with pytest.raises(ValueError, match="closed"):
-            appends["orders"]
+            appenders["orders"]
     is_closed = False
-    assert appends["orders"] is known["orders"]
+    assert appenders["orders"] is known["orders"]
 
 
-def test_a_way_that_is_looked_up_while_it_is_closed_is_not_kept() -> None:
+def test_an_appender_that_is_looked_up_while_it_is_closed_is_not_kept() -> None:
     checks = iter([False, True])
 
     def check() -> None:
         if next(checks, True):
             raise ValueError("closed")
 
-    appends = CheckedAppends(check, {"orders": lambda *_: Delivery()})
+    appenders = CheckedAppenders(check, {"orders": Topic().find("orders")})
     with pytest.raises(ValueError, match="closed"):
-        appends["orders"]
-    assert not appends
+        appenders["orders"]
+    assert not appenders

@@ -26,7 +26,9 @@ def test_a_duplicate_is_delivered() -> None:
     assert action("DUPLICATE_SEQUENCE_NUMBER") is BatchAction.COMPLETE
 
 
-@pytest.mark.parametrize("name", ["REQUEST_TIMED_OUT", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"])
+@pytest.mark.parametrize(
+    "name", ["REQUEST_TIMED_OUT", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "KAFKA_STORAGE_ERROR"]
+)
 def test_what_may_be_stored_is_sent_again(name: str) -> None:
     assert action(name) is BatchAction.RETRY_AMBIGUOUS
 

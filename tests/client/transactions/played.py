@@ -22,6 +22,8 @@ from ottla.wire.messages import (
     AddPartitionsToTxnResponse,
     ApiVersionsRequest,
     ApiVersionsResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
     EndTxnRequest,
     EndTxnResponse,
     FindCoordinatorRequest,
@@ -87,6 +89,7 @@ class PlayedKafka(PlayedBroker):
             "AddOffsetsToTxn": self._add_offsets,
             "TxnOffsetCommit": self._commit_offsets,
             "EndTxn": self._end,
+            "DescribeTransactions": self._describe,
             "Produce": self._produce,
             "GetTelemetrySubscriptions": lambda request, code: GetTelemetrySubscriptionsResponse(
                 error_code=35
@@ -265,6 +268,22 @@ class PlayedKafka(PlayedBroker):
         if code:
             return EndTxnResponse(error_code=code)
         return EndTxnResponse(producer_id=known.producer_id, producer_epoch=known.epoch)
+
+    def _describe(self, request: DescribeTransactionsRequest, code: int) -> Message:
+        known = self.known
+        states = {None: "Empty", True: "CompleteCommit", False: "CompleteAbort"}
+        (transactional_id,) = request.transactional_ids
+        return DescribeTransactionsResponse(
+            transaction_states=[
+                DescribeTransactionsResponse.TransactionState(
+                    error_code=code,
+                    transactional_id=transactional_id,
+                    transaction_state="Ongoing" if known.is_open else states[known.outcome],
+                    producer_id=known.producer_id,
+                    producer_epoch=known.epoch,
+                )
+            ]
+        )
 
     def _ended(self, request: EndTxnRequest) -> None:
         self.ends.append((request.committed, request.producer_epoch))

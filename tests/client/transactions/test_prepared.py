@@ -17,7 +17,16 @@ from ottla.errors import (
     TransactionStateError,
 )
 from ottla.wire.messages import InitProducerIdRequest, ProduceRequest
-from tests.client.transactions.played import DROP, FENCED, LOSE, OPTIONS, TOPIC, PlayedKafka, with_played
+from tests.client.transactions.played import (
+    DROP,
+    FENCED,
+    INVALID_STATE,
+    LOSE,
+    OPTIONS,
+    TOPIC,
+    PlayedKafka,
+    with_played,
+)
 from tests.client.worlds import World
 
 BOTH = pytest.mark.parametrize("version", [1, 2])
@@ -64,6 +73,26 @@ def test_what_has_ended_the_other_way_is_said_so(version: int) -> None:
         assert caught.value.is_other_outcome
 
     with_played(body, version)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_commit_of_before_the_version_rose_is_none_of_another_outcome(replaced: bool) -> None:
+    async def body(world: World, kafka: PlayedKafka, client: AsyncClient) -> None:
+        value = await prepared(kafka, client)
+        kafka.version = 1
+        await stranger(world, kafka).commit_prepared(value)
+        kafka.version, kafka.features_epoch = 2, 2
+        if not replaced:
+            await stranger(world, kafka).commit_prepared(value)
+            return
+        # A coordinator refuses the commit of an earlier epoch as one in no state for it also then.
+        kafka.known.epoch, kafka.known.outcome = value.epoch + 1, None
+        kafka.will("EndTxn", INVALID_STATE)
+        with pytest.raises(PreparedTransactionError, match="either way") as caught:
+            await stranger(world, kafka).commit_prepared(value)
+        assert not caught.value.is_other_outcome
+
+    with_played(body)
 
 
 def test_a_producer_that_was_replaced_leaves_both_outcomes_open() -> None:

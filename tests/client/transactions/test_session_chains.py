@@ -148,8 +148,9 @@ class CopyingSession:
             while not self._stops:
                 await self._transact()
         except ProducerLostError:
-            # Another member has its transactional id by now, or the machine was too slow for a transaction.
-            return
+            # Another member has its transactional id by now, or the machine was too slow for a transaction. The
+            # others get its partitions at once, and not only when it has not polled for max_poll_interval_ms.
+            await self._session.close()
 
     async def _transact(self) -> None:
         records = await self._session.poll(SLICE, timeout=0.1)

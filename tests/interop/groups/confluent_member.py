@@ -21,7 +21,7 @@ from confluent_kafka import Consumer
 from tests.interop.waiting import eventually
 
 _ROOT = Path(__file__).parents[3]
-_STOP_S = 30.0
+_STOP_S = 60.0
 
 
 class ConfluentMember:
@@ -51,7 +51,7 @@ class ConfluentMember:
 
     def owns(self, count: int) -> None:
         """Returns when it owns that many partitions."""
-        eventually(lambda: len(self.owned) == count, f"a member to own {count} partitions")
+        eventually(lambda: len(self.owned) == count, f"a member to own {count} partitions", within=60)
 
     def leave(self) -> None:
         """Closes the consumer."""

@@ -121,18 +121,18 @@ class Group:
         wanted = CreateTopicsRequest.CreatableTopic(
             name=name, num_partitions=PARTITIONS, replication_factor=1
         )
-        request = CreateTopicsRequest(topics=[wanted], timeout_ms=10_000)
+        request = CreateTopicsRequest(topics=[wanted], timeout_ms=30_000)
         (made,) = self._bootstrap.get(request, 7, CreateTopicsResponse).topics
         assert made.error_code == 0, made
 
     def grow_topic(self, name: str, partitions: int) -> None:
         wanted = CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=partitions, assignments=None)
-        request = CreatePartitionsRequest(topics=[wanted], timeout_ms=10_000)
+        request = CreatePartitionsRequest(topics=[wanted], timeout_ms=30_000)
         (grown,) = self._bootstrap.get(request, 3, CreatePartitionsResponse).results
         assert grown.error_code == 0, grown
 
     def delete_topic(self, name: str) -> None:
-        request = DeleteTopicsRequest(topic_names=[name], timeout_ms=10_000)
+        request = DeleteTopicsRequest(topic_names=[name], timeout_ms=30_000)
         (gone,) = self._bootstrap.get(request, 5, DeleteTopicsResponse).responses
         assert gone.error_code == 0, gone
 
@@ -167,7 +167,7 @@ class Group:
             found = self.described()
             return found.group_state == state and members in (None, len(found.members))
 
-        eventually(is_there, f"{self.name} to be {state} with {members} members", within=10, every=0.01)
+        eventually(is_there, f"{self.name} to be {state} with {members} members", within=60, every=0.01)
 
     def committed(self, partition: int = 0, version: int = 9, require_stable: bool = False) -> int:
         """The committed offset of a partition, -1 for none."""

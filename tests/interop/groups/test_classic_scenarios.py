@@ -16,7 +16,10 @@ GROUP_ID_NOT_FOUND = 69
 MEMBER_ID_REQUIRED = 79
 FENCED_INSTANCE = 82
 JOINING, COMPLETING, STABLE, EMPTY = "PreparingRebalance", "CompletingRebalance", "Stable", "Empty"
-SHORT = {"session_ms": 500}
+# What ends while a test waits for it; long enough for a busy machine to get that far.
+SHORT = {"session_ms": 5000}
+HURRIED = {"rebalance_ms": 4000}
+LONG = {"session_ms": 60_000, "rebalance_ms": 60_000}
 STATIC = {"instance": "inst-1"}
 
 
@@ -118,8 +121,7 @@ def test_a_newcomer_ends_the_syncs_that_are_parked(group: Group) -> None:
 
 
 def test_a_member_that_never_syncs_is_out_when_the_rebalance_timeout_ends(group: Group) -> None:
-    short = {"rebalance_ms": 700}
-    leader, absent = group.completing_pair(first=short, second=short)
+    leader, absent = group.completing_pair(first=HURRIED, second=HURRIED)
     given = {leader.member_id: {group.topic: [0, 1]}, absent.member_id: {group.topic: [2, 3]}}
     assert leader.sync(given).error_code == 0
     eventually(lambda: leader.heartbeat() == REBALANCE_IN_PROGRESS, "the one that does not sync to be out")
@@ -129,8 +131,7 @@ def test_a_member_that_never_syncs_is_out_when_the_rebalance_timeout_ends(group:
 
 
 def test_who_does_not_join_again_in_time_is_out(group: Group) -> None:
-    hurried = {"rebalance_ms": 700}
-    leader, absent = group.stable_pair(first=hurried, second=hurried)
+    leader, absent = group.stable_pair(first=HURRIED, second=HURRIED)
     leader.start_join()
     answer = leader.joined()
     assert (answer.error_code, answer.generation_id, len(answer.members)) == (0, 3, 1)
@@ -138,8 +139,7 @@ def test_who_does_not_join_again_in_time_is_out(group: Group) -> None:
 
 
 def test_a_static_member_that_does_not_join_again_in_time_stays(group: Group) -> None:
-    hurried = {"rebalance_ms": 700}
-    leader, absent = group.stable_pair(first=hurried, second={**STATIC, **hurried})
+    leader, absent = group.stable_pair(first=HURRIED, second={**STATIC, **LONG, **HURRIED})
     leader.start_join()
     answer = leader.joined()
     assert (answer.generation_id, {each.member_id for each in answer.members}) == (
@@ -151,8 +151,7 @@ def test_a_static_member_that_does_not_join_again_in_time_stays(group: Group) ->
 
 
 def test_a_follower_leads_when_the_leader_does_not_join_again_in_time(group: Group) -> None:
-    hurried = {"rebalance_ms": 700}
-    leader, follower = group.stable_pair(first=hurried, second=hurried)
+    leader, follower = group.stable_pair(first=HURRIED, second=HURRIED)
     follower.topics = [group.topic, "another"]
     answer = follower.join()
     assert (answer.generation_id, answer.leader, len(answer.members)) == (3, follower.member_id, 1)
@@ -160,9 +159,9 @@ def test_a_follower_leads_when_the_leader_does_not_join_again_in_time(group: Gro
 
 
 def test_commits_keep_a_session_alive(group: Group) -> None:
-    alive = group.stable_one(session_ms=300)
+    alive = group.stable_one(**SHORT)
     with Group(group.broker, group.topic) as witness:
-        witness.stable_one(session_ms=300)
+        witness.stable_one(**SHORT)
 
         def another_session_has_ended() -> bool:
             assert alive.commit() == 0
@@ -173,11 +172,11 @@ def test_commits_keep_a_session_alive(group: Group) -> None:
 
 
 def test_a_member_that_is_parked_needs_no_heartbeats(group: Group) -> None:
-    first, parked = group.stable_one(), group.classic(session_ms=300)
+    first, parked = group.stable_one(**LONG), group.classic(**{**LONG, **SHORT})
     parked.start_entering()
     group.wait_for(JOINING, members=2)
     with Group(group.broker, group.topic) as witness:
-        witness.stable_one(session_ms=300)
+        witness.stable_one(**SHORT)
         witness.wait_for(EMPTY)
     group.rebalance(first, parked)
     assert first.generation == 2
@@ -193,9 +192,9 @@ def test_a_silent_member_is_out_when_its_session_ends_and_the_other_gets_its_par
 
 
 def test_heartbeats_keep_a_session_alive(group: Group) -> None:
-    alive = group.stable_one(session_ms=300)
+    alive = group.stable_one(**SHORT)
     with Group(group.broker, group.topic) as witness:
-        witness.stable_one(session_ms=300)
+        witness.stable_one(**SHORT)
 
         def another_session_has_ended() -> bool:
             assert alive.heartbeat() == 0

@@ -58,7 +58,7 @@ def test_partitions_move_to_a_newcomer_after_their_owner_has_given_them_up(new_g
 
 
 def test_a_member_that_never_gives_up_is_out_when_its_rebalance_timeout_ends(new_group: Group) -> None:
-    owner, newcomer = new_group.consumer(rebalance_ms=600), new_group.consumer()
+    owner, newcomer = new_group.consumer(rebalance_ms=4000), new_group.consumer()
     owner.join()
     newcomer.join()
     owner.beat()

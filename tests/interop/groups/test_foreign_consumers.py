@@ -33,7 +33,9 @@ def fill(broker: Broker, topic: str) -> None:
 
 def wait_until_read(members: list[ConfluentMember], count: int) -> None:
     """Until so many records have been read, each at least once."""
-    eventually(lambda: len({read for member in members for read in member.read}) == count, f"{count} records")
+    eventually(
+        lambda: len({read for member in members for read in member.read}) == count, f"{count} records", 60
+    )
 
 
 def test_members_of_librdkafka_join_leave_and_die(quick: Broker, topic: str, group_id: str) -> None:
@@ -101,14 +103,22 @@ def test_the_console_consumer_reads_and_the_groups_tool_describes(
         described = tools.output(quick.bootstrap, "kafka-consumer-groups", "--describe", "--group", group_id)
         lags = [line.split()[5] for line in described.splitlines() if line.startswith(group_id)]
         assert lags == ["0"] * PARTITIONS
-        state = tools.output(
-            quick.bootstrap, "kafka-consumer-groups", "--describe", "--group", group_id, "--state"
-        )
-        assert {"Stable", "uniform"} <= set(state.split())
+
+        def is_stable() -> bool:
+            state = tools.output(
+                quick.bootstrap, "kafka-consumer-groups", "--describe", "--group", group_id, "--state"
+            )
+            return {"Stable", "uniform"} <= set(state.split())
+
+        eventually(is_stable, "the group to be stable", within=60)
         member.leave()
     listed = tools.output(quick.bootstrap, "kafka-groups", "--list")
     assert [line.split()[1:] for line in listed.splitlines() if line.startswith(group_id)] == [
         ["Consumer", "consumer"]
     ]
-    deleted = tools.output(quick.bootstrap, "kafka-consumer-groups", "--delete", "--group", group_id)
-    assert "successful" in deleted
+
+    def is_deleted() -> bool:
+        delete = ("kafka-consumer-groups", "--delete", "--group", group_id)
+        return "successful" in tools.run(quick.bootstrap, *delete).stdout
+
+    eventually(is_deleted, "the group without members to be deleted", within=60)

@@ -170,7 +170,7 @@ def test_the_last_static_member_that_moves_makes_the_group_classic(new_group: Gr
 
 
 def test_a_classic_member_that_does_not_join_again_in_time_is_out(new_group: Group) -> None:
-    lazy, newcomer = new_group.stable_one(rebalance_ms=700), new_group.consumer()
+    lazy, newcomer = new_group.stable_one(rebalance_ms=4000), new_group.consumer()
     newcomer.join()
     assert lazy.heartbeat() == REBALANCE_IN_PROGRESS
 
@@ -183,7 +183,7 @@ def test_a_classic_member_that_does_not_join_again_in_time_is_out(new_group: Gro
 
 
 def test_a_classic_member_that_does_not_sync_in_time_is_out(new_group: Group) -> None:
-    owner, lazy = new_group.consumer(), new_group.classic(rebalance_ms=700)
+    owner, lazy = new_group.consumer(), new_group.classic(rebalance_ms=4000)
     owner.join()
     lazy.enter()
 
@@ -195,7 +195,7 @@ def test_a_classic_member_that_does_not_sync_in_time_is_out(new_group: Group) ->
 
 
 def test_a_silent_classic_member_is_out_when_its_session_ends(new_group: Group) -> None:
-    silent, newcomer = new_group.stable_one(session_ms=500), new_group.consumer()
+    silent, newcomer = new_group.stable_one(session_ms=5000), new_group.consumer()
     newcomer.join()
 
     def has_all() -> bool:

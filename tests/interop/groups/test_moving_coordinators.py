@@ -32,20 +32,25 @@ def move(group: Group, *members: ClassicMember | ConsumerMember) -> None:
     others = [node_id for node_id in group.broker.node_ids if node_id != old]
     group.broker.wait_until_in_sync(OFFSETS, partition + 1)
     group.broker.move_leader(OFFSETS, partition, others[0])
-    eventually(lambda: group.coordinator_id() == others[0], "the coordinator to move", within=20)
+    eventually(lambda: group.coordinator_id() == others[0], "the coordinator to move", within=60)
     group.reconnect()
     for member in members:
         member.link = group.link()
 
 
 def test_the_partition_of_a_group_is_led_by_its_coordinator(spread: Group) -> None:
-    assert spread.coordinator_id() == spread.broker.leader(OFFSETS, spread.offsets_partition())
+    partition = spread.offsets_partition()
+    eventually(
+        lambda: spread.coordinator_id() == spread.broker.leader(OFFSETS, partition),
+        "every node to know the same leader",
+    )
 
 
 def test_an_older_coordinator_says_that_it_is_none(spread: Group) -> None:
     member = spread.stable_one(**LONG)
     old = spread.outside
     move(spread)
+    eventually(lambda: member.heartbeat() == NOT_COORDINATOR, "the older one to have resigned")
     assert (member.heartbeat(), member.commit(), member.sync().error_code) == (NOT_COORDINATOR,) * 3
     assert (member.join().error_code, member.leave()) == (NOT_COORDINATOR, NOT_COORDINATOR)
     spread.outside = old

@@ -28,6 +28,8 @@ ILLEGAL_GENERATION = 22
 UNKNOWN_MEMBER = 25
 UNSTABLE_OFFSET = 88
 _TRANSACTION = 1
+_PASSING = (14, 15, 16, 51)
+"""Coordinators that load, are unknown or moved, or are busy with the last transaction."""
 
 
 class Transaction:
@@ -40,9 +42,7 @@ class Transaction:
         # The first who looks for their coordinator has the topic of transactions made.
         find = FindCoordinatorRequest(key_type=_TRANSACTION, coordinator_keys=[self._id])
         self._link.get(find, 4, FindCoordinatorResponse)
-        eventually(lambda: self._init().error_code == 0, "the coordinator of transactions", every=0.02)
-        answer = self._init()
-        self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
+        eventually(self._is_initialized, "the coordinator of transactions", every=0.02)
         request = AddOffsetsToTxnRequest(
             transactional_id=self._id,
             producer_id=self._producer_id,
@@ -51,9 +51,11 @@ class Transaction:
         )
         assert self._link.get(request, 3, AddOffsetsToTxnResponse).error_code == 0
 
-    def _init(self) -> InitProducerIdResponse:
+    def _is_initialized(self) -> bool:
         request = InitProducerIdRequest(transactional_id=self._id, transaction_timeout_ms=60_000)
-        return self._link.get(request, 4, InitProducerIdResponse)
+        answer = self._link.get(request, 4, InitProducerIdResponse)
+        self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
+        return answer.error_code == 0
 
     def commit(
         self, offset: int = 1, member_id: str = "", generation: int = -1, instance: str | None = None
@@ -75,8 +77,15 @@ class Transaction:
             group_instance_id=instance,
             topics=topics,
         )
-        (answered,) = self._link.get(request, 3, TxnOffsetCommitResponse).topics
-        return answered.partitions[0].error_code
+        codes: list[int] = []
+
+        def is_final() -> bool:
+            (answered,) = self._link.get(request, 3, TxnOffsetCommitResponse).topics
+            codes[:] = [answered.partitions[0].error_code]
+            return codes[0] not in _PASSING
+
+        eventually(is_final, "the coordinators to decide", every=0.02)
+        return codes[0]
 
     def end(self, committed: bool) -> None:
         request = EndTxnRequest(

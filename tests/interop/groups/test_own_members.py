@@ -218,7 +218,7 @@ def test_members_come_and_go_and_everything_is_read(quick: Broker, options: dict
                 share([one, two, three])
             share([one, two])
         share([one])
-        eventually(lambda: seen == everything(), "all records to be read")
+        eventually(lambda: seen == everything(), "all records to be read", within=60)
 
 
 @pytest.mark.parametrize(("foreign", "options"), FOREIGN.values(), ids=FOREIGN)
@@ -242,7 +242,7 @@ def test_members_of_other_clients_share_a_group_with_ours(
         with ottlas(quick.bootstrap, topic, group, seen, options) as ours:
             share([theirs, ours])
         share([theirs])
-        eventually(lambda: seen == everything(), "all records to be read")
+        eventually(lambda: seen == everything(), "all records to be read", within=60)
 
 
 def test_all_clients_together_are_one_group(quick: Broker) -> None:
@@ -253,4 +253,4 @@ def test_all_clients_together_are_one_group(quick: Broker) -> None:
         for join in (ottlas, confluents, kafka_pythons, aiokafkas):
             members.append(stack.enter_context(join(quick.bootstrap, topic, group, seen, EAGER)))
             share(members)
-        eventually(lambda: seen == everything(), "all records to be read")
+        eventually(lambda: seen == everything(), "all records to be read", within=60)

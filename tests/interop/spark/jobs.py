@@ -67,7 +67,9 @@ def stream_more(run: Run, options: Options) -> Plain:
     """A running query that gets more to read, twice."""
     run.topics.create(run.topic("t"), partitions=2)
     run.topics.write(run.topic("t"), entries(3))
-    running = Stream(run, options, **CONTINUALLY)
+    # Records that are written together arrive one by one, and a query may look in between.
+    whole = {**options, "minOffsetsPerTrigger": "4"}
+    running = Stream(run, whole, **CONTINUALLY)
     for first in (3, 6):
         running.settled()
         run.topics.write(run.topic("t"), entries(3, first=first) + entries(1, partition=1, first=first))

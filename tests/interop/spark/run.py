@@ -17,7 +17,7 @@ from tests.interop.spark.topics import Topics
 
 Options = Mapping[str, str]
 _OWN_TOPIC = re.compile(r"@(\w+)@")
-WITHIN_S = 60
+WITHIN_S = 180
 # What cannot succeed is asked three times, a second apart unless told.
 _IMPATIENT = {"fetchOffset.retryIntervalMs": "10"}
 # Tasks and offsets are to be those of the JVM connector, which does not know the option. Cases of their own pack.

@@ -9,6 +9,7 @@
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.lang.reflect.Field;
 import java.time.Duration;
 import java.util.Map;
 
@@ -18,11 +19,13 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.ClusterAuthorizationException;
+import org.apache.kafka.common.errors.TransactionalIdAuthorizationException;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 public final class ErrorClasses {
-    private static final int TRIES = 100;
-    private static final int BETWEEN_TRIES_MS = 20;
+    private static final int LOOKS = 3_000;
+    private static final int BETWEEN_LOOKS_MS = 10;
 
     private final String bootstrap;
     private final String topic;
@@ -63,22 +66,53 @@ public final class ErrorClasses {
 
     /** Whether the producer is of use after an abort, or, where nothing has begun, when it is initialized again. */
     private static boolean goesOn(KafkaProducer<byte[], byte[]> producer, String call) throws InterruptedException {
-        if (call.equals("init")) {
-            RuntimeException refused = refusal(producer::initTransactions);
-            // For a moment the producer fails whatever is asked of it with the error of its first try.
-            for (int tries = 0; refused != null && !isInErrorState(refused) && tries < TRIES; tries++) {
-                Thread.sleep(BETWEEN_TRIES_MS);
-                refused = refusal(producer::initTransactions);
-            }
-            if (refused == null) {
+        // A caller is told of the error before the producer's own thread has come to its next state, and what is asked of
+        // it in between can make the error a fatal one.
+        awaitSettled(producer);
+        for (int looks = 0; looks < LOOKS && !state(producer).equals("FATAL_ERROR"); looks++) {
+            if (call.equals("init") && refusal(producer::initTransactions) == null
+                || refusal(producer::abortTransaction) == null) {
                 return true;
             }
+            Thread.sleep(BETWEEN_LOOKS_MS);
         }
-        return refusal(producer::abortTransaction) == null;
+        return false;
     }
 
-    private static boolean isInErrorState(RuntimeException refused) {
-        return String.valueOf(refused.getMessage()).contains("we are in an error state");
+    private static void awaitSettled(KafkaProducer<byte[], byte[]> producer) throws InterruptedException {
+        for (int looks = 0; looks < LOOKS; looks++) {
+            boolean onItsWay = switch (state(producer)) {
+                case "INITIALIZING", "COMMITTING_TRANSACTION" -> true;
+                // Of these the producer gets rid by itself: it may be initialized again.
+                case "ABORTABLE_ERROR" -> lastError(producer) instanceof TransactionalIdAuthorizationException
+                    || lastError(producer) instanceof ClusterAuthorizationException;
+                default -> false;
+            };
+            if (!onItsWay) {
+                return;
+            }
+            Thread.sleep(BETWEEN_LOOKS_MS);
+        }
+        throw new IllegalStateException("the producer stays in " + state(producer));
+    }
+
+    private static String state(KafkaProducer<byte[], byte[]> producer) {
+        return field(field(producer, "transactionManager"), "currentState").toString();
+    }
+
+    private static Object lastError(KafkaProducer<byte[], byte[]> producer) {
+        return field(field(producer, "transactionManager"), "lastError");
+    }
+
+    /** What the producer knows of itself, and tells nobody. */
+    private static Object field(Object owner, String name) {
+        try {
+            Field field = owner.getClass().getDeclaredField(name);
+            field.setAccessible(true);
+            return field.get(owner);
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalStateException("this release of Kafka has another producer", error);
+        }
     }
 
     private static RuntimeException refusal(Runnable step) {

@@ -46,7 +46,7 @@ def set_level(bootstrap: str, level: int) -> None:
         feature="transaction.version", max_version_level=level, upgrade_type=_SAFE_DOWNGRADE
     )
     with Link(bootstrap) as link:
-        request = UpdateFeaturesRequest(timeout_ms=10_000, feature_updates=[update])
+        request = UpdateFeaturesRequest(timeout_ms=30_000, feature_updates=[update])
         assert link.get(request, 2, UpdateFeaturesResponse).error_code == 0
 
 
@@ -163,7 +163,7 @@ def unverified() -> Iterator[Unverified]:
 
 
 def delete_topic(links: Links, topic: str) -> None:
-    request = DeleteTopicsRequest(topic_names=[topic], timeout_ms=10_000)
+    request = DeleteTopicsRequest(topic_names=[topic], timeout_ms=30_000)
     (gone,) = links.any().get(request, 5, DeleteTopicsResponse).responses
     assert gone.error_code == 0, gone
 

@@ -14,6 +14,8 @@ import random
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -27,7 +29,8 @@ _ROOT = Path(__file__).parents[3]
 _STOP_S = 150.0
 _CALL_S = 30.0
 _STUCK_S = 60.0
-"""librdkafka may stay in `send_offsets_to_transaction` for ever after its coordinator went, whatever the timeout."""
+"""librdkafka may stay in `send_offsets_to_transaction` for ever after its coordinator went, whatever the timeout, and
+in `close` after a fatal error of the producer beside it."""
 _ABORTED_OF_TEN = 2
 _PASSING = ("_TIMED_OUT", "_WAIT_COORD", "_TRANSPORT", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
 
@@ -101,7 +104,7 @@ class _Begun:
 
     def run(self, size: int, is_over: threading.Event) -> None:
         try:
-            _repeat(lambda: self._producer.init_transactions(_CALL_S))
+            _repeat("init_transactions", lambda: self._producer.init_transactions(_CALL_S))
             self._partitions = len(
                 self._producer.list_topics(self._target, _CALL_S).topics[self._target].partitions
             )
@@ -109,7 +112,8 @@ class _Begun:
             while not is_over.is_set():
                 self._one_transaction(size, is_over)
         finally:
-            self._consumer.close()
+            with _watched("close"):
+                self._consumer.close()
 
     def _on_revoke(self, *_: object) -> None:
         self._revoked = True
@@ -131,17 +135,21 @@ class _Begun:
                 raise _OnPurpose
             positions = self._consumer.position(self._consumer.assignment())
             metadata = self._consumer.consumer_group_metadata()
-            _repeat(lambda: self._producer.send_offsets_to_transaction(positions, metadata, _CALL_S))
-            _repeat(lambda: self._producer.commit_transaction(_CALL_S))
+            _repeat(
+                "send_offsets_to_transaction",
+                lambda: self._producer.send_offsets_to_transaction(positions, metadata, _CALL_S),
+            )
+            _repeat("commit_transaction", lambda: self._producer.commit_transaction(_CALL_S))
         except (KafkaException, _OnPurpose) as error:
             if isinstance(error, KafkaException) and not error.args[0].txn_requires_abort():
                 raise
-            _repeat(lambda: self._producer.abort_transaction(_CALL_S))
+            _repeat("abort_transaction", lambda: self._producer.abort_transaction(_CALL_S))
             self._rewind()
 
     def _rewind(self) -> None:
         """Back to what is committed, in the partitions that are left."""
-        for partition in _repeat(lambda: self._consumer.committed(self._consumer.assignment(), _CALL_S)):
+        assigned = self._consumer.assignment()
+        for partition in _repeat("committed", lambda: self._consumer.committed(assigned, _CALL_S)):
             if partition.offset < 0:
                 partition.offset = OFFSET_BEGINNING
             self._consumer.seek(partition)
@@ -151,24 +159,32 @@ class _OnPurpose(Exception):  # noqa: N818  not an error: the transaction is to 
     pass
 
 
-def _repeat(call: Any) -> Any:
+def _repeat(name: str, call: Any) -> Any:
     """A call that may be repeated until it succeeds, or says that it will not."""
     while True:
-        stuck = threading.Timer(_STUCK_S, _begin_anew)
-        stuck.daemon = True
-        stuck.start()
         try:
-            return call()
+            with _watched(name):
+                return call()
         except KafkaException as error:
             if not error.args[0].retriable() and not _is_passing(error):
                 raise
-        finally:
-            stuck.cancel()
 
 
-def _begin_anew() -> None:
+@contextmanager
+def _watched(name: str) -> Iterator[None]:
+    """Where a call of librdkafka does not return, the copier begins anew."""
+    stuck = threading.Timer(_STUCK_S, _begin_anew, (name,))
+    stuck.daemon = True
+    stuck.start()
+    try:
+        yield
+    finally:
+        stuck.cancel()
+
+
+def _begin_anew(name: str) -> None:
     """This process as it was started, in place of itself: to the brokers that is a crash."""
-    sys.stderr.write("copier: a call does not return, so the copier starts again\n")
+    sys.stderr.write(f"copier: {name} does not return, so the copier starts again\n")
     os.execv(sys.executable, [sys.executable, "-m", "tests.interop.transactions.copier", *sys.argv[1:]])
 
 

@@ -187,15 +187,17 @@ class AioKafkaTransactions:
                 auto_offset_reset="earliest",
                 enable_auto_commit=False,
             )
-            async with producer, consumer:
+            async with producer:
+                # Before the group's offsets are asked for: it waits until the last transaction has ended.
                 await producer.begin_transaction()
-                records = [await consumer.getone() for _ in range(count)]
-                for record in records:
-                    await producer.send_and_wait(target, record.value, partition=0)
-                partition = aiokafka.TopicPartition(source, 0)
-                await producer.send_offsets_to_transaction({partition: records[-1].offset + 1}, group)
-                await (producer.commit_transaction() if commit else producer.abort_transaction())
-                return [record.value for record in records]
+                async with consumer:
+                    records = [await consumer.getone() for _ in range(count)]
+                    for record in records:
+                        await producer.send_and_wait(target, record.value, partition=0)
+                    partition = aiokafka.TopicPartition(source, 0)
+                    await producer.send_offsets_to_transaction({partition: records[-1].offset + 1}, group)
+                    await (producer.commit_transaction() if commit else producer.abort_transaction())
+                    return [record.value for record in records]
 
         return _run(body())
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
@@ -52,6 +52,8 @@ _PASSING = (
     "NOT_LEADER_OR_FOLLOWER",
 )
 """What asks for another try."""
+_PASSING_OF_SENDS = (*_PASSING, "NOT_ENOUGH_REPLICAS")
+"""A leader says the last one also where it does not get through to the coordinator that is to confirm the records."""
 
 
 def name_of(code: int) -> str:
@@ -264,7 +266,7 @@ class TxnProducer:
         request = ProduceRequest(
             transactional_id=self.id if transactional else None,
             acks=-1,
-            timeout_ms=10_000,
+            timeout_ms=30_000,
             topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
         )
         at = (12 if self.level >= 2 else 11) if version is None else version
@@ -278,7 +280,8 @@ class TxnProducer:
         """Records of a transaction, which the partition is added to first where the level says so."""
         if self.level < 2:
             self.add(topic, partition)
-        assert patiently(lambda: self.try_send(topic, count, partition, size=size)) == "NONE"
+        sent = patiently(lambda: self.try_send(topic, count, partition, size=size), _PASSING_OF_SENDS)
+        assert sent == "NONE"
 
     # Offsets
 
@@ -379,17 +382,17 @@ class TxnProducer:
 
     def wait_for(self, *states: str) -> None:
         eventually(
-            lambda: self.state in states, f"{self.id} to be {' or '.join(states)}", within=30, every=0.02
+            lambda: self.state in states, f"{self.id} to be {' or '.join(states)}", within=60, every=0.02
         )
 
 
-def patiently(ask: Callable[[], str]) -> str:
+def patiently(ask: Callable[[], str], passing: Sequence[str] = _PASSING) -> str:
     """The answer, once it is not one that asks for another try."""
     answers = ["NONE"]
 
     def is_final() -> bool:
         answers[0] = ask()
-        return answers[0] not in _PASSING
+        return answers[0] not in passing
 
-    eventually(is_final, f"an answer other than {answers[0]}", within=30, every=0.02)
+    eventually(is_final, f"an answer other than {answers[0]}", within=60, every=0.02)
     return answers[0]

@@ -33,6 +33,8 @@ def one_node_down(links: Links, producer: TxnProducer, *topics: str) -> Iterator
     busy.append(broker.leader(STATE_TOPIC, links.state_partition(producer.id)))
     down = next(node for node in broker.node_ids if node not in busy)
     broker.stop_node(down)
+    # Leaders are to know that they have lost a replica.
+    broker.wait_until_fenced(down)
     links.forget()
     producer.reconnect()
     try:
@@ -171,6 +173,8 @@ def look_at_a_marker_that_one_replica_lacks(links: Links) -> tuple[int, int]:
     assert writer.receive_as(WriteTxnMarkersResponse).markers[0].topics[0].partitions[0].error_code == 0
     eventually(lambda: (log.high_watermark, log.stable_end) == (4, 4), "the marker to be replicated")
     assert log.read_committed() == [0, 1, 2]
+    # Where it was fenced, it comes back in its own time.
+    links.broker.wait_until_in_sync(topic, 1)
     return seen
 
 

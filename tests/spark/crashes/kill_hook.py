@@ -23,6 +23,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -107,9 +108,10 @@ def _die_if_ordered(here: list[str], call: int) -> None:
         for ending in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
             signal.signal(ending, signal.SIG_IGN)
     if order["victim"] in ("held", "zombie"):
-        # When the JVM is gone, the kernel wakes what is stopped in a process group that has no parent any more.
+        # It runs the loop of its client, which stands still with it. A signal would stop a process of several threads
+        # a moment later, when it may have been let go already.
         while not os.path.exists(f"{orders}.go"):
-            os.kill(os.getpid(), signal.SIGSTOP)
+            time.sleep(0.02)
         return
     for pid in _victims(order["victim"]):
         os.kill(pid, signal.SIGKILL)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -87,7 +86,6 @@ class KillOrders:
     def let_go(self) -> None:
         """The process that was stopped goes on."""
         self._go.touch()
-        os.kill(self.carried_out_by, signal.SIGCONT)
 
     def withdraw(self) -> None:
         """What a test has not used is not for the next."""

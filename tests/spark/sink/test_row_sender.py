@@ -232,7 +232,7 @@ def test_after_a_failure_nothing_of_the_attempt_is_sent_any_more(kafka: Cluster)
 
     def failing() -> Iterator[pyarrow.RecordBatch]:
         yield rows(value=[b"of the failed attempt"])
-        fault.wait(timeout=10)
+        fault.wait(timeout=60)
         raise RuntimeError("upstream")
 
     with pytest.raises(RuntimeError, match="upstream"):
@@ -245,17 +245,17 @@ def test_after_a_failure_nothing_of_the_attempt_is_sent_any_more(kafka: Cluster)
 @one_topic
 def test_a_task_that_fails_does_not_wait_for_brokers_that_do_not_respond(kafka: Cluster) -> None:
     send(kafka, [rows(value=[b"known"])], "orders")
-    fault = kafka.faults.add("Produce", action=delay(60))
+    fault = kafka.faults.add("Produce", action=delay(120))
 
     def failing() -> Iterator[pyarrow.RecordBatch]:
         yield rows(value=[b"of the failed attempt"])
-        fault.wait(timeout=10)
+        fault.wait(timeout=60)
         raise RuntimeError("upstream")
 
     began = monotonic()
     with pytest.raises(RuntimeError, match="upstream"):
         send(kafka, failing(), "orders", columns=["value"])
-    assert monotonic() - began < 4
+    assert monotonic() - began < 30
 
 
 @one_topic
@@ -269,7 +269,7 @@ def test_a_lost_response_does_not_store_rows_twice(kafka: Cluster) -> None:
 
 @one_topic
 def test_brokers_that_do_not_tell_fail_the_task_in_time(kafka: Cluster) -> None:
-    timeouts = {"request_timeout_ms": "501", "delivery_timeout_ms": "1000"}
+    timeouts = {"request_timeout_ms": "5001", "delivery_timeout_ms": "10000"}
     send(kafka, [rows(value=[b"known"])], "orders", **timeouts)
     kafka.faults.add("Produce", when="after_append", action=drop)
     with pytest.raises(SendError, match=r"delivery\.timeout\.ms"):

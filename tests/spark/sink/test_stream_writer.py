@@ -17,7 +17,7 @@ from ottla.spark.sink.sent_rows import Sent, SentRows
 from ottla.spark.sink.writers import KafkaStreamWriter
 from tests.spark.sinks import schema_of, sink_options, values
 
-_WITHIN_S = 120
+_WITHIN_S = 600
 
 Run = Callable[..., None]
 

@@ -143,7 +143,7 @@ def test_a_new_query_with_nothing_to_commit_has_no_thread(make: MakeProgress) ->
     progress = make()
     progress.finished({})
     assert progress.flush()
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
 
 
 @contextmanager

@@ -222,7 +222,7 @@ def test_what_an_open_transaction_holds_back_is_not_lost(
         kafka, encode_batch([record], transactional=True, producer_id=7, producer_epoch=0, base_sequence=0)
     )
     committed = {"kafka_isolation_level": "read_committed", "failOnDataLoss": fails}
-    in_vain = options(kafka, **committed, **{"kafkaConsumer.pollTimeoutMs": "200"})
+    in_vain = options(kafka, **committed, **{"kafkaConsumer.pollTimeoutMs": "5000"})
     with pytest.raises(ApiTimeoutError, match=r"orders-0.*offset 1.*open transaction.*pollTimeoutMs"):
         read(in_vain, 0, 2)
     parsed = options(kafka, **committed)
@@ -241,8 +241,8 @@ def test_a_deleted_topic_is_loss_too(kafka: Cluster) -> None:
     kafka.seed(TOPIC, [b"1"])
     kafka.delete_topic(TOPIC)
     quick = {
-        "kafka_default_api_timeout_ms": "300",
-        "kafka_request_timeout_ms": "200",
+        "kafka_default_api_timeout_ms": "3000",
+        "kafka_request_timeout_ms": "2000",
         "kafka_fetch_max_wait_ms": "100",
     }
     with pytest.raises(DataLossError, match=r"orders-0.*failOnDataLoss"):

@@ -22,7 +22,8 @@ class Reader:
 
     async def beat(self, *, node: int | None = None, says: bool = False) -> int:
         """A heartbeat, of which the member says what it owns, or nothing; the error code."""
-        topic = self.members.cluster.node(1).image.topics[TOPIC]
+        running = next(iter(self.members.cluster.nodes.values()))
+        topic = running.image.topics[TOPIC]
         fields: dict[str, Any] = {"subscribed_topic_names": None, "topic_partitions": None}
         if self.epoch == 0:
             fields = {

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.spark.sink.exactly_once.errors import SinkFencedError
+from ottla.broker.server import faults
+from ottla.errors import DeliveryTimeoutError
+from ottla.spark.sink.exactly_once.driver import start_batch
+from ottla.spark.sink.exactly_once.errors import SinkError, SinkFencedError
 from ottla.spark.sink.exactly_once.sweep import sweep
-from tests.spark.sink.exactly_once.batches import NAMES, SinkWorld, with_sink
+from tests.spark.sink.exactly_once.batches import NAMES, TIMEOUT_MS, SinkWorld, with_sink
 
 BOTH = pytest.mark.parametrize("version", [1, 2])
 
@@ -37,6 +40,20 @@ def test_a_driver_that_was_replaced_sweeps_nothing(version: int) -> None:
         assert await sink.committed() == ["a"]
 
     with_sink(scenario, version)
+
+
+def test_leftovers_that_may_be_decided_stay_open_and_the_error_says_why() -> None:
+    async def scenario(sink: SinkWorld) -> None:
+        start = await sink.start()
+        await sink.task(start, 0, 0, "left")
+        # The client that sweeps cannot store its own record among the decisions, so a decision may be hidden from it.
+        sink.cluster.faults.add("Produce", client_id="sweeps", action=faults.error("NOT_ENOUGH_REPLICAS"))
+        with pytest.raises(SinkError, match=r"sink 'billing'.*Nothing is lost: run this again") as raised:
+            await start_batch(sink.client_called("sweeps"), NAMES, timeout_ms=TIMEOUT_MS)
+        assert isinstance(raised.value.__cause__, DeliveryTimeoutError)
+        assert await sink.open_ids() == [NAMES.slot_id(0)]
+
+    with_sink(scenario)
 
 
 def test_ids_of_other_sinks_are_left_alone() -> None:

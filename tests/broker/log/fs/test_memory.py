@@ -1,4 +1,7 @@
-"""Files in memory: what is appended is read back without a copy, and never changes under a reader."""
+"""Files in memory: what is appended is read back without a copy, also where files share it.
+
+What a file in memory has in common with all others is in test_contract.py.
+"""
 
 from __future__ import annotations
 
@@ -6,51 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.log.fs import KEPT_AS_IT_IS, LARGEST_CHUNK, MemoryFile, MemoryFileSystem
-
-
-def content(file: MemoryFile) -> bytes:
-    return b"".join(file.read(0, file.size))
-
-
-def test_directories_are_those_that_have_files() -> None:
-    volume = MemoryFileSystem()
-    for path in ("checkpoint", "b/orders-1/0.log", "a/orders-0/0.log", "a/orders-0/0.index"):
-        volume.open(path)
-    assert volume.directories() == ["a/orders-0", "b/orders-1"]
-    volume.remove_directory("a/orders-0")
-    assert volume.directories() == ["b/orders-1"]
-
-
-def test_an_append_says_where_the_data_begins() -> None:
-    file = MemoryFile()
-    assert [file.append(b"abc"), file.append(b""), file.append(b"de")] == [0, 3, 3]
-    assert file.size == 5
-    assert content(file) == b"abcde"
-
-
-def test_a_read_ends_with_the_file() -> None:
-    file = MemoryFile()
-    file.append(b"abcdef")
-    assert b"".join(file.read(4, 100)) == b"ef"
-    assert file.read(6, 1) == []
-    assert file.read(100, 1) == []
-    assert file.read(2, 0) == []
-
-
-@pytest.mark.parametrize(("position", "length"), [(-1, 5), (0, -5)])
-def test_a_read_before_the_file_is_refused(position: int, length: int) -> None:
-    with pytest.raises(ValueError, match="in no file"):
-        MemoryFile().read(position, length)
-
-
-def test_what_was_appended_at_once_is_read_in_one_part() -> None:
-    file = MemoryFile()
-    sizes = [1, 500, 13, 4000, 100_000, 127 * 1024, 7, 900_000, 3]
-    positions = [file.append(bytes([number]) * size) for number, size in enumerate(sizes)]
-    for number, (position, size) in enumerate(zip(positions, sizes, strict=True)):
-        (part,) = file.read(position, size)
-        assert part == bytes([number]) * size
+from ottla.broker.log.fs.memory import KEPT_AS_IT_IS, LARGEST_CHUNK, Chunks, MemoryFile
+from tests.broker.log.fs.volumes import content
 
 
 def test_large_data_is_kept_without_a_copy() -> None:
@@ -71,13 +31,6 @@ def test_small_data_is_copied() -> None:
     assert content(file) == b"abc"
 
 
-def test_readers_cannot_write() -> None:
-    file = MemoryFile()
-    file.append(b"abc")
-    file.append(bytearray(KEPT_AS_IT_IS))
-    assert all(part.readonly for part in file.read(0, file.size))
-
-
 def test_a_busy_file_has_few_chunks_and_an_idle_one_little_memory() -> None:
     file = MemoryFile()
     file.append(b"x")
@@ -88,16 +41,6 @@ def test_a_busy_file_has_few_chunks_and_an_idle_one_little_memory() -> None:
     assert max(len(chunk) for chunk in file._chunks) <= LARGEST_CHUNK
 
 
-def test_what_a_reader_holds_survives_a_cut_and_new_data() -> None:
-    file = MemoryFile()
-    file.append(b"abcdef")
-    (held,) = file.read(0, 6)
-    file.truncate(2)
-    file.append(b"XYZW")
-    assert bytes(held) == b"abcdef"
-    assert content(file) == b"abXYZW"
-
-
 def test_a_cut_between_chunks_keeps_the_first() -> None:
     file = MemoryFile()
     file.append(b"a" * 400)
@@ -105,14 +48,6 @@ def test_a_cut_between_chunks_keeps_the_first() -> None:
     file.truncate(400)
     file.append(b"c")
     assert content(file) == b"a" * 400 + b"c"
-
-
-@pytest.mark.parametrize("size", [-1, 4])
-def test_a_file_cannot_be_cut_to_what_it_does_not_have(size: int) -> None:
-    file = MemoryFile()
-    file.append(b"abc")
-    with pytest.raises(ValueError, match="cannot be cut"):
-        file.truncate(size)
 
 
 @given(
@@ -227,58 +162,31 @@ def test_files_that_share_memory_are_what_each_of_them_was_given(steps: list[tup
         assert b"".join(parts) == whole
 
 
-def test_a_volume_keeps_its_files_when_they_are_closed() -> None:
-    fs = MemoryFileSystem()
-    file = fs.open("orders-0/a.log")
-    file.append(b"abc")
-    file.close()
-    assert content(fs.open("orders-0/a.log")) == b"abc"
+@given(st.lists(st.integers(1, 900), max_size=60), st.integers(0, 5000), st.booleans())
+def test_the_last_bytes_of_a_file_are_at_most_as_many_as_were_asked_for_and_whole_appends(
+    sizes: list[int], most: int, shared: bool
+) -> None:
+    start = 10_000
+    tail, expected, starts = Chunks(start, largest=1024), b"", {start}
+    for number, size in enumerate(sizes):
+        data = bytes([number + 1]) * size
+        assert tail.append(data, shared=shared) == start + len(expected)
+        expected += data
+        starts.add(tail.size)
+        tail.keep_last(most)
+        assert tail.size - tail.start <= most
+        assert tail.start in starts
+        assert b"".join(tail.read(tail.start, most)) == expected[tail.start - start :]
+        assert tail.size == start + len(expected)
 
 
-def test_a_directory_lists_its_own_files_in_order() -> None:
-    fs = MemoryFileSystem()
-    for path in ("a/2", "a/10", "a/b/3", "c", "a/1"):
-        fs.open(path)
-    assert fs.list("a") == ["1", "10", "2"]
-    assert fs.list("a/b") == ["3"]
-    assert fs.list("") == ["c"]
-    assert fs.list("nothing") == []
-
-
-def test_a_file_that_is_removed_is_gone() -> None:
-    fs = MemoryFileSystem()
-    fs.open("a/1").append(b"x")
-    assert fs.exists("a/1")
-    fs.remove("a/1")
-    assert not fs.exists("a/1")
-    assert fs.open("a/1").size == 0
-    with pytest.raises(FileNotFoundError):
-        fs.remove("a/2")
-
-
-def test_renaming_replaces_what_was_there() -> None:
-    fs = MemoryFileSystem()
-    fs.open("a/1").append(b"new")
-    fs.open("b/2").append(b"old")
-    fs.rename("a/1", "b/2")
-    assert content(fs.open("b/2")) == b"new"
-    assert fs.list("a") == []
-    fs.rename("b/2", "b/2")
-    assert fs.list("b") == ["2"]
-    with pytest.raises(FileNotFoundError):
-        fs.rename("a/1", "b/3")
-
-
-def test_a_directory_goes_with_everything_in_it() -> None:
-    fs = MemoryFileSystem()
-    for path in ("a/1", "a/b/2", "ab/3"):
-        fs.open(path)
-    fs.remove_directory("a")
-    fs.remove_directory("never there")
-    assert fs.list("a") == fs.list("a/b") == []
-    assert fs.list("ab") == ["3"]
-
-
-def test_a_path_has_a_name() -> None:
-    with pytest.raises(ValueError, match="no path of a file"):
-        MemoryFileSystem().open("a/")
+def test_what_is_forgotten_can_neither_be_read_nor_cut() -> None:
+    tail = Chunks(5)
+    tail.append(b"abc")
+    with pytest.raises(ValueError, match="are in no file"):
+        tail.read(4, 1)
+    with pytest.raises(ValueError, match="cannot be cut"):
+        tail.truncate(4)
+    tail.truncate(5)
+    tail.append(b"de")
+    assert b"".join(tail.read(5, 10)) == b"de"
