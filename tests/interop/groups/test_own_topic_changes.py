@@ -88,6 +88,30 @@ def test_offsets_are_not_committed_for_another_topic_of_the_same_name(
     assert client.admin.group_offsets(group_id, first) == {first: GroupOffset(3, "", 0)}
 
 
+@pytest.mark.parametrize("options", PROTOCOLS.values(), ids=PROTOCOLS)
+def test_offsets_of_a_topic_are_not_committed_once_its_successor_is_assigned(
+    quick: Broker, client: ottla.Client, topic: str, group_id: str, options: dict[str, Any]
+) -> None:
+    first = ottla.TopicPartition(topic, 0)
+    client.admin.create_topic(topic, partitions=1)
+    fill(client, topic, 10)
+    with (
+        ottla.Client(quick.bootstrap, **{**options, "enable_auto_commit": False}) as kafka,
+        kafka.consume(topic, group=group_id) as consumer,
+    ):
+        assert len(read(consumer, 10)) == 10
+        client.admin.delete_topic(topic)
+        eventually(lambda: not consumer.assignment(), "the member to have heard that the topic is gone", LONG)
+        client.admin.create_topic(topic, partitions=1)
+        eventually(lambda: consumer.assignment() == [first], "the new topic to be assigned", LONG)
+        with pytest.raises(CommitFailedError, match=f"{first} are not committed: the topic was deleted"):
+            consumer.commit({first: 10})
+        fill(client, topic, 3)
+        assert [record.offset for record in read(consumer, 3)] == [0, 1, 2]
+        consumer.commit({first: 3})
+    assert client.admin.group_offsets(group_id, first) == {first: GroupOffset(3, "", 0)}
+
+
 @pytest.mark.parametrize("options", [EAGER, COOPERATIVE], ids=["eager", "cooperative"])
 def test_a_static_leader_that_comes_back_notices_what_has_changed_without_it(
     quick: Broker, client: ottla.Client, topic: str, group_id: str, options: dict[str, Any]

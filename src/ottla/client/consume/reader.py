@@ -86,6 +86,8 @@ class Reader:
         self._interceptors = interceptors
         self._skips = skips
         self._positions: dict[TopicPartition, ReaderPosition] = {}
+        self._topics_before: dict[TopicPartition, Uuid] = {}
+        """Of partitions that were revoked: the topic that the program has read there, which may be another by now."""
         self._generations: dict[TopicPartition, int] = {}
         self._paused: dict[TopicPartition, None] = {}
         self._paused_items: dict[TopicPartition, list[Item]] = {}
@@ -276,7 +278,10 @@ class Reader:
             and not self._is_stale(part)
         ):
             return part.at(offset)
-        return ReaderPosition(offset, topic_id=ZERO_UUID if reached is None else reached.topic_id)
+        # A program that names an offset of a partition that has come back, and has read nothing there since, has it
+        # from before.
+        before = self._topics_before.get(tp, ZERO_UUID)
+        return ReaderPosition(offset, topic_id=before if reached is None else reached.topic_id)
 
     # What the program is done with
 
@@ -341,7 +346,9 @@ class Reader:
         """Partitions that were revoked, once all is done for them."""
         for tp in partitions:
             self._revoked.pop(tp, None)
-            self._positions.pop(tp, None)
+            reached = self._positions.pop(tp, None)
+            if reached is not None and reached.topic_id != ZERO_UUID:
+                self._topics_before[tp] = reached.topic_id
             self._paused_items.pop(tp, None)
             self._held.pop(tp, None)
 
