@@ -114,6 +114,7 @@ def committed_values(bootstrap: str, topic: str, within: float = 60.0) -> list[b
 
 def committed(bootstrap: str, topic: str, within: float = 60.0) -> list[Message]:
     """The same, as messages. How many they are no offset says: marks of transactions take some too."""
+    nodes.wait_until_marked(bootstrap)
     settings = {
         "bootstrap.servers": bootstrap,
         "group.id": f"group-{uuid.uuid4().hex[:12]}",

@@ -10,7 +10,14 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from functools import partial
 
-from ottla.wire.messages import ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse
+from ottla.wire.messages import (
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
 from tests.interop.plain import Connection
 from tests.interop.waiting import eventually
 
@@ -18,6 +25,7 @@ WITHIN_S = 60.0
 # Old enough for every release that the embedded cluster can stand for.
 _METADATA, _LIST_OFFSETS = 9, 5
 _LATEST = -1
+_MARKING = ["PrepareCommit", "PrepareAbort"]
 
 
 def addresses(bootstrap: str) -> dict[int, str]:
@@ -99,3 +107,14 @@ def leads(link: Connection, topic: str, partitions: Iterable[int]) -> bool:
     answer = link.ask(request(replica_id=-1, topics=topics), _LIST_OFFSETS)
     assert isinstance(answer, ListOffsetsResponse)
     return all(each.error_code == 0 for each in answer.topics[0].partitions)
+
+
+def wait_until_marked(bootstrap: str) -> None:
+    """Until every transaction that has ended has its markers: a producer is answered before they are written."""
+
+    def is_marked(node: Connection) -> bool:
+        answer = node.ask(ListTransactionsRequest(state_filters=_MARKING, producer_id_filters=[]), 0)
+        assert isinstance(answer, ListTransactionsResponse)
+        return answer.error_code == 0 and not answer.transaction_states
+
+    wait_until_each_says(addresses(bootstrap).values(), is_marked, "the markers of transactions to be written")
