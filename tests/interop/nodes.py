@@ -117,4 +117,6 @@ def wait_until_marked(bootstrap: str) -> None:
         assert isinstance(answer, ListTransactionsResponse)
         return answer.error_code == 0 and not answer.transaction_states
 
-    wait_until_each_says(addresses(bootstrap).values(), is_marked, "the markers of transactions to be written")
+    wait_until_each_says(
+        addresses(bootstrap).values(), is_marked, "the markers of transactions to be written"
+    )
