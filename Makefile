@@ -11,7 +11,7 @@ CYTHON := $(patsubst %.pyx,%.c,$(wildcard src/ottla/_native/*.pyx))
 NATIVE := $(filter-out $(CYTHON),$(NATIVE))
 WORKERS ?= auto
 # A worker that is done takes over what is left of another's share.
-PYTEST := $(PY) -m pytest -n $(WORKERS) --dist worksteal
+PYTEST = $(PY) -m pytest -n $(WORKERS) --dist worksteal
 # Tests that share brokers stay together (tests/interop/conftest.py).
 PYTEST_KAFKA := $(PY) -m pytest -n $(WORKERS) --dist loadgroup
 FUZZ_FRAMES ?= 1000000
@@ -51,6 +51,8 @@ $(STAMP): pyproject.toml constraints.txt $(NATIVE) tools/preflight.py
 	@echo "setup: done, try .venv/bin/python"
 
 # Each test belongs to one of the next four targets; tests/conftest.py says which markers it has.
+# Most of what `test` runs waits for sockets and other processes: two tests for each core.
+test: WORKERS := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 test: $(STAMP) ## what to run after a change: everything but the next three
 	$(PYTEST) -m "not spark and not sim and not kafka and not kafka_full"
 
