@@ -3,9 +3,10 @@
 Each contender has a Spark session in a process of its own, and all do the same jobs in turns: batch reads to
 `noop`, JSON to typed columns, writes, and a small stream from topic to topic. Figures are thousands of rows per
 second of the clock, for the whole job with its planning, or milliseconds. This connector runs as it comes, but for
-its sink, which writes at least once, as the JVM's does (`bench exactly_once` has the other). The JVM's runs as it
-comes (`jvm`) and with settings that make it fast (`tuned`, see `bench.spark.jvm`). The limit of reads and writes, and
-the floor of micro-batches, is a source and a sink in memory, by as many tasks as are fastest.
+its sink, which writes at least once, as the JVM's does (`bench exactly_once` has the other); reads are measured once
+more as `ottla.spark.register` sets them up (`registered`). The JVM's runs as it comes (`jvm`) and with settings that
+make it fast (`tuned`, see `bench.spark.jvm`). The limit of reads and writes, and the floor of micro-batches, is a
+source and a sink in memory, by as many tasks as are fastest.
 
 Ratios are for values of 100 bytes without compression: on local[1] with 4 partitions, and of `read64` and `read200`
 on local[2] with so many partitions. `--full` also measures 1 KB, lz4, local[2] and 1 to 64 partitions, and jobs at

@@ -8,7 +8,16 @@ from typing import Final
 from bench.clients.job import Codec
 from bench.harness import Result, interleaved, progress
 from bench.spark import jvm
-from bench.spark.sessions import LIMIT_BATCH, Bench, Samples, add_speeds, limits, named, sides
+from bench.spark.sessions import (
+    LIMIT_BATCH,
+    Bench,
+    Samples,
+    add_speeds,
+    limits,
+    named,
+    registered,
+    sides,
+)
 from bench.spark_jobs.job import AT_LEAST_ONCE, Job
 
 PARTITIONS: Final = 4
@@ -44,8 +53,8 @@ def _samples(bench: Bench, load: Load, repeats: int, label: str) -> Samples:
     json = replace(read, case="json", topic=orders, rows=load.json)
     write = replace(read, case="write", topic="", rows=load.write, options=AT_LEAST_ONCE)
     readers = {
-        **named("read", sides(read, jvm.READS) | limits(read, LIMIT_BATCH)),
-        **named("json", sides(json, jvm.READS)),
+        **named("read", sides(read, jvm.READS) | registered(read, bench.cores) | limits(read, LIMIT_BATCH)),
+        **named("json", sides(json, jvm.READS) | registered(json, bench.cores)),
     }
     writers = named("write", sides(write, jvm.WRITES) | limits(write, {}))
     progress(f"{label}: counting rows")
@@ -68,7 +77,7 @@ def spread(
     label = f"spark: {bench.master}, {rows:,} rows in {partitions} partitions"
     topic = bench.topics.filled(rows, partitions, 100, "none")
     job = Job("read", "ottla", bench.bootstrap, topic, rows, partitions=partitions)
-    jobs = named(what, sides(job, jvm.READS))
+    jobs = named(what, sides(job, jvm.READS) | registered(job, bench.cores))
     progress(f"{label}: counting rows")
     for each in jobs.values():
         bench.check(each)

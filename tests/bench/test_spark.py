@@ -13,7 +13,7 @@ import pytest
 from bench.harness import Result
 from bench.spark import jvm, worker_memory
 from bench.spark.at_size import Size
-from bench.spark.sessions import add_speeds, limits, shortest, sides
+from bench.spark.sessions import add_speeds, limits, registered, shortest, sides
 from bench.spark_jobs.job import Job
 from bench.spark_jobs.session import python_without_ottla
 
@@ -76,6 +76,15 @@ def test_ottla_runs_as_it_comes_and_the_jvm_connector_both_ways() -> None:
     assert jobs["jvm"].options == {}
     assert {name: job.options for name, job in jobs.items() if name.startswith("tuned")} == jvm.READS
     assert {job.rows for job in jobs.values()} == {100}
+
+
+def test_what_register_fills_in_is_measured_beside_it() -> None:
+    (job,) = registered(READ, 2).values()
+    assert (job.connector, job.options) == ("ottla", {"targetPartitions": "2"})
+    result = Result("spark")
+    samples = {"read_ottla": (2.0,), "read_registered": (3.0,), "read_tuned": (1.0,)}
+    add_speeds(result, samples, "read")
+    assert result.ratios == {"read_vs_tuned": 2.0, "read_registered_vs_tuned": 3.0}
 
 
 def test_the_limit_is_tried_with_several_numbers_of_tasks() -> None:
