@@ -412,6 +412,27 @@ def test_a_response_that_comes_after_the_end_changes_nothing() -> None:
     fetching(body)
 
 
+def test_a_session_that_ends_before_its_connection_was_begun_leaves_the_next_one_free_to_connect() -> None:
+    async def body(it: Fetching) -> None:
+        await it.stop()
+        it.source.reset()
+        it.connection.is_closed = True
+        it.broker.connections.append(Connection())
+        connecting = len(it.owner.workers)
+        it.source.start()
+        await asyncio.sleep(0)
+        assert len(it.owner.workers) == connecting + 1
+        await it.stop()
+        assert it.broker.wanted == 1, "the task was cancelled before its first step"
+        it.source.reset()
+        it.source.start()
+        await it.settle()
+        assert (it.broker.wanted, len(it.connection.sent)) == (2, 1)
+        assert it.states == [State.IN_FLIGHT, State.IN_FLIGHT]
+
+    fetching(body)
+
+
 def test_what_comes_next_of_one_partition_is_requested_by_its_epoch_and_offset_only() -> None:
     async def body(it: Fetching) -> None:
         it.cursors.pop().finish()

@@ -107,7 +107,8 @@ class Source:
     def reset(self) -> None:
         """A session has stopped: the broker's is not to be relied on, and what was buffered is discarded."""
         self._fetch_session.reset()
-        self._has_unread = False
+        # A worker that was cancelled before its first step has never come to its `finally`.
+        self._has_unread = self._is_connecting = False
 
     def end(self) -> None:
         """Ends the fetch session at the broker, if that costs no waiting: its cache of them is small."""
