@@ -1,0 +1,13 @@
+"""Pipelines: topics in, a transform, topics out, as one object or one file.
+
+| module | subject |
+| --- | --- |
+| model.py | Pipeline, TopicSource, TopicSink, Watermark: what a pipeline is, without Spark |
+| checks.py | what a pipeline may be: every mistake that can be known without Spark |
+| file.py | pipeline.toml to a Pipeline, with the line of each mistake |
+| transform.py | SQL text, or a Python function from DataFrames to a DataFrame |
+| frames.py | sources to DataFrames, a DataFrame to what a sink writes, dead letters |
+| session.py | the Spark session of a pipeline |
+| running.py | queries that run: progress, stopping, failing |
+| status.py | how far a pipeline is, from its checkpoint and its topics, without Spark |
+"""
