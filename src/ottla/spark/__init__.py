@@ -11,6 +11,7 @@ here, and comes in when it is first used: without pyspark, this module still imp
 | sink/ | writing, as batches and as streams |
 | values/ | typed columns instead of the bytes of `value` |
 | process/ | the processes of a job: registration, pickles, clients |
+| pipeline/ | topics in, a transform, topics out, as one object or one file |
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ottla.spark.datasource import OttlaDataSource
     from ottla.spark.options.parsing import OptionError
+    from ottla.spark.pipeline.mistakes import PipelineError
+    from ottla.spark.pipeline.model import Pipeline, TopicSink, TopicSource, Watermark
     from ottla.spark.process.registration import register
     from ottla.spark.process.replace import replace_kafka, restore_kafka
     from ottla.spark.sink.foreach_batch import Sink
@@ -28,7 +31,12 @@ if TYPE_CHECKING:
 __all__ = [
     "OptionError",
     "OttlaDataSource",
+    "Pipeline",
+    "PipelineError",
     "Sink",
+    "TopicSink",
+    "TopicSource",
+    "Watermark",
     "recover",
     "register",
     "replace_kafka",
@@ -39,12 +47,17 @@ _MODULES = {
     "Sink": "ottla.spark.sink.foreach_batch",
     "OptionError": "ottla.spark.options.parsing",
     "OttlaDataSource": "ottla.spark.datasource",
+    "Pipeline": "ottla.spark.pipeline.model",
+    "PipelineError": "ottla.spark.pipeline.mistakes",
+    "TopicSink": "ottla.spark.pipeline.model",
+    "TopicSource": "ottla.spark.pipeline.model",
+    "Watermark": "ottla.spark.pipeline.model",
     "recover": "ottla.spark.sink.recover",
     "register": "ottla.spark.process.registration",
     "replace_kafka": "ottla.spark.process.replace",
     "restore_kafka": "ottla.spark.process.replace",
 }
-_WITHOUT_PYSPARK = frozenset({"OptionError", "recover"})
+_WITHOUT_PYSPARK = frozenset({"OptionError", "PipelineError", "recover"})
 
 
 def __getattr__(name: str) -> object:

@@ -4,7 +4,10 @@
 | --- | --- |
 | model.py | Pipeline, TopicSource, TopicSink, Watermark: what a pipeline is, without Spark |
 | checks.py | what a pipeline may be: every mistake that can be known without Spark |
+| mistakes.py | PipelineError: mistakes, each with its key |
+| options.py | what a pipeline hands to Spark as options |
 | file.py | pipeline.toml to a Pipeline, with the line of each mistake |
+| lines.py | on which line of a TOML text each key is |
 | transform.py | SQL text, or a Python function from DataFrames to a DataFrame |
 | frames.py | sources to DataFrames, a DataFrame to what a sink writes, dead letters |
 | session.py | the Spark session of a pipeline |

@@ -17,16 +17,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+
+    from ottla.spark.pipeline.running import RunningPipeline
 
 ValueFormat: TypeAlias = Literal["bytes", "string", "json", "avro"]
 WhenMalformed: TypeAlias = Literal["fail", "drop"]
 Isolation: TypeAlias = Literal["read_committed", "read_uncommitted"]
 OutputMode: TypeAlias = Literal["append", "update", "complete"]
 Mode: TypeAlias = Literal["stream", "batch"]
+PipelineDelivery: TypeAlias = Literal["exactly-once", "at-least-once"]
 Transform: TypeAlias = "str | Callable[..., DataFrame] | None"
 
 
@@ -59,7 +63,8 @@ class TopicSource:
     """The topic of values that cannot be decoded; they are written in the transactions of the rows read with them."""
     isolation: Isolation = "read_committed"
     nested: bool = False
-    options: Mapping[str, str] = field(default_factory=dict)
+    # Not in the repr, which ends up in logs: there may be a password among them.
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """More options of `format("ottla")`."""
 
 
@@ -77,7 +82,8 @@ class TopicSink:
     """What makes the value; none named: all but the one that is the key by its name."""
     where: str | None = None
     output: OutputMode = "append"
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """More options of `format("ottla")`."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,34 @@ class Pipeline:
     mode: Mode = field(default="stream", kw_only=True)
     trigger: str | None = field(default=None, kw_only=True)
     """A pause between the starts of micro-batches ("5 seconds"), or "available-now"; None: no pause."""
-    delivery: Literal["exactly-once", "at-least-once"] = field(default="exactly-once", kw_only=True)
-    spark: Mapping[str, str] = field(default_factory=dict, kw_only=True)
-    """Settings of the Spark session."""
+    delivery: PipelineDelivery = field(default="exactly-once", kw_only=True)
+    spark: Mapping[str, str] = field(default_factory=dict, kw_only=True, repr=False)
+    """Settings of the Spark session, by their full names."""
+
+    def __post_init__(self) -> None:
+        from ottla.spark.pipeline.checks import check
+
+        check(self)
+
+    @classmethod
+    def from_file(cls, path: str | Path, *, overrides: Mapping[str, str] | None = None) -> Self:
+        """The pipeline of a TOML file; each of its mistakes is in the error, with its line.
+
+        `overrides` beat the file: checkpoint, trigger, mode and delivery by these names, properties of Kafka's client as
+        kafka.bootstrap.servers, settings of Spark by their full names.
+        """
+        from ottla.spark.pipeline.file import load
+
+        return load(path, overrides=overrides or {}, kind=cls)
+
+    def start(self, spark: SparkSession | None = None) -> RunningPipeline:
+        """Start the query of each sink, in `spark` or in a session of its own, and return what watches them."""
+        from ottla.spark.pipeline.running import start
+
+        return start(self, spark)
+
+    def run(self, spark: SparkSession | None = None, **how: Any) -> None:
+        """Start, and wait until all queries have ended or one has failed; see `running.run`."""
+        from ottla.spark.pipeline.running import run
+
+        run(self, spark, **how)
