@@ -244,12 +244,19 @@ def _security(kafka: Mapping[str, str]) -> dict[str, str]:
 
 
 def _leave_out(name: str) -> None:
-    if name in _WITHOUT_USE or name in _KNOWN:
+    advice = unknown(name, prefix=KAFKA_PREFIX)
+    if advice is None:
         logger.debug("option %s%s is not used", KAFKA_PREFIX, name)
         return
-    close = get_close_matches(name, [*_KNOWN, *_WITHOUT_USE], n=1)
-    advice = f"did you mean {KAFKA_PREFIX}{close[0]}?" if close else "Kafka's client has none of that name"
     warn_once(f"unknown kafka.{name}", f"option {KAFKA_PREFIX}{name} has no effect: {advice}")
+
+
+def unknown(name: str, *, prefix: str = "") -> str | None:
+    """What to say of a name, without its prefix, that none of Kafka's clients has; None of the others."""
+    if name in _KNOWN or name in _WITHOUT_USE or name.startswith(_SECURITY):
+        return None
+    close = get_close_matches(name, [*_KNOWN, *_WITHOUT_USE], n=1)
+    return f"did you mean {prefix}{close[0]}?" if close else "Kafka's client has none of that name"
 
 
 def _checked(properties: Mapping[str, str]) -> ClientConfig:

@@ -3,10 +3,12 @@
 | module | subject |
 | --- | --- |
 | model.py | Pipeline, TopicSource, TopicSink, Watermark: what a pipeline is, without Spark |
-| checks.py | what a pipeline may be: every mistake that can be known without Spark |
+| checks.py, check_*.py | what a pipeline may be: every mistake that can be known without Spark |
+| texts.py | forms of single texts: topics, intervals, triggers |
 | mistakes.py | PipelineError: mistakes, each with its key |
 | options.py | what a pipeline hands to Spark as options |
 | file.py | pipeline.toml to a Pipeline, with the line of each mistake |
+| document.py, tables.py | the TOML document: its values by type, its mistakes by place |
 | lines.py | on which line of a TOML text each key is |
 | transform.py | SQL text, or a Python function from DataFrames to a DataFrame |
 | frames.py | sources to DataFrames, a DataFrame to what a sink writes, dead letters |

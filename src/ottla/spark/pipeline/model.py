@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -110,16 +110,16 @@ class Pipeline:
 
         check(self)
 
-    @classmethod
-    def from_file(cls, path: str | Path, *, overrides: Mapping[str, str] | None = None) -> Self:
+    @staticmethod
+    def from_file(path: str | Path, *, overrides: Mapping[str, str] | None = None) -> Pipeline:
         """The pipeline of a TOML file; each of its mistakes is in the error, with its line.
 
-        `overrides` beat the file: checkpoint, trigger, mode and delivery by these names, properties of Kafka's client as
-        kafka.bootstrap.servers, settings of Spark by their full names.
+        `overrides` beat the file: checkpoint, trigger, mode and delivery by these names, properties of Kafka's client
+        as kafka.bootstrap.servers, settings of Spark by their full names.
         """
         from ottla.spark.pipeline.file import load
 
-        return load(path, overrides=overrides or {}, kind=cls)
+        return load(path, overrides=overrides)
 
     def start(self, spark: SparkSession | None = None) -> RunningPipeline:
         """Start the query of each sink, in `spark` or in a session of its own, and return what watches them."""

@@ -69,7 +69,11 @@ def sink_options(pipeline: Pipeline, name: str) -> dict[str, str]:
     Without a topic where dead letters are written with the rows: each row has its own then.
     """
     sink = pipeline.sinks[name]
-    options = {**_kafka(pipeline), "ottla.sink.id": sink_id(pipeline, name), "ottla.delivery": pipeline.delivery}
+    options = {
+        **_kafka(pipeline),
+        "ottla.sink.id": sink_id(pipeline, name),
+        "ottla.delivery": pipeline.delivery,
+    }
     if not writes_dead_letters(pipeline, name):
         options["topic"] = sink.topic
     if sink.format in ("json", "avro"):
@@ -134,7 +138,7 @@ def _topics_of(source: TopicSource) -> dict[str, str]:
 
 
 def _value_of(source: TopicSource) -> dict[str, str]:
-    options = {"value.format": source.format}
+    options: dict[str, str] = {"value.format": source.format}
     if source.schema is not None:
         options["value.schema"] = source.schema
     if source.nested:
