@@ -50,7 +50,12 @@ class OttlaDataSource(Shipped, DataSource):
         from ottla.spark.options.connector import SourceOptions
         from ottla.spark.source.batch_reader import KafkaBatchReader
 
-        return KafkaBatchReader(SourceOptions.parse(self.options, streaming=False), schema)
+        options = SourceOptions.parse(self.options, streaming=False)
+        if options.is_table:
+            from ottla.spark.source.table_reader import KafkaTableReader
+
+            return KafkaTableReader(options, schema)
+        return KafkaBatchReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's name
         from ottla.spark.options.connector import SourceOptions

@@ -48,6 +48,8 @@ _TARGET_PARTITIONS: Final = 8
 """Where nothing is known of the cluster. Too low costs little: a task with a million offsets is not added to."""
 PARALLELISM: Final = "_ottla.parallelism"
 """How many tasks Spark runs at a time, as `register` knows it: the default of targetPartitions. Not for users."""
+TABLE: Final = "_ottla.table"
+"""Whether a batch is read as its topics are when tasks run, as pipelines read tables. Not for users."""
 _TRIGGER_OPTIONS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 
 
@@ -82,6 +84,8 @@ class SourceOptions:
     value: ValueOptions | None = None
     # The group that a stream shows its progress in.
     commit_group: str | None = None
+    # A batch whose offsets are found out by its tasks.
+    is_table: bool = False
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, streaming: bool) -> Self:
@@ -114,6 +118,7 @@ class SourceOptions:
             poll_timeout=_whole(given, "kafkaConsumer.pollTimeoutMs", default=120_000) / 1000,
             value=value_options(given),
             commit_group=_commit_group(given, streaming=streaming),
+            is_table=not streaming and TABLE in given,
         )
 
 

@@ -37,7 +37,7 @@ class KafkaBatchReader(Shipped, DataSourceReader):
         from ottla.spark.source.offset_reader import OffsetReader
 
         start, end = OffsetReader(self.options).start_and_end()
-        return [RangePartition(ranges) for ranges in Split.of(self.options).tasks(_ranges(start, end))]
+        return [RangePartition(ranges) for ranges in Split.of(self.options).tasks(ranges_between(start, end))]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """In a task. Where there is nothing to read at all, Spark still has one partition, of its own."""
@@ -48,7 +48,8 @@ class KafkaBatchReader(Shipped, DataSourceReader):
         return iter(())
 
 
-def _ranges(start: PartitionOffsets, end: PartitionOffsets) -> list[OffsetRange]:
+def ranges_between(start: PartitionOffsets, end: PartitionOffsets) -> list[OffsetRange]:
+    """A range for each partition; an error where one would end before it begins."""
     for tp in sorted(start):
         if start[tp] > end[tp]:
             raise OptionError(

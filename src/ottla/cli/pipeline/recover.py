@@ -1,4 +1,4 @@
-"""`ottla pipeline`: recover, for what a Spark query that is gone has left of its exactly-once writes."""
+"""`ottla pipeline recover`: what a Spark query that is gone has left of its exactly-once writes, shown or ended."""
 
 from __future__ import annotations
 
@@ -21,24 +21,9 @@ if TYPE_CHECKING:
     from ottla.spark.sink.exactly_once.recovery import SinkState
     from ottla.spark.sink.recover import RecoverAction
 
-app = typer.Typer(
-    help="Look after Spark queries that write exactly once.\n\n"
-    "\b\nExamples:\n"
-    "  ottla pipeline recover --sink billing\n"
-    "  ottla pipeline recover --sink billing --finish",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-
 _PREFIX: Final = "ottla-sink-"
 
 
-@app.callback()
-def pipeline() -> None:
-    """Keeps the name of its one command in the command line; its help is the app's."""
-
-
-@app.command()
 def recover(
     sink: Annotated[
         str,
