@@ -91,15 +91,9 @@ def _newest(read: DataFrame) -> DataFrame:
 
 def transformed(pipeline: Pipeline, sources: Mapping[str, SourceFrames], spark: SparkSession) -> DataFrame:
     """What the sinks are fed with."""
-    views = {name: frames.view for name, frames in sources.items()}
-    if callable(pipeline.transform):
-        return pipeline.transform(**views)
-    if pipeline.transform is None:
-        [view] = views.values()
-        return view
-    for name, view in views.items():
-        view.createOrReplaceTempView(name)
-    return spark.sql(pipeline.transform)
+    from ottla.spark.pipeline.transform import apply
+
+    return apply(pipeline, spark, {name: frames.view for name, frames in sources.items()})
 
 
 # Sinks
@@ -176,7 +170,9 @@ def _value(
         )
     kind = rows.schema[column].dataType
     if isinstance(kind, StructType | ArrayType | MapType):
-        raise _refused(name, "format", f"the column {column} is {kind.simpleString()}: use json or avro for it")
+        raise _refused(
+            name, "format", f"the column {column} is {kind.simpleString()}: use json or avro for it"
+        )
     text = f.col(f"`{column}`") if isinstance(kind, BinaryType) else f.col(f"`{column}`").cast("string")
     return text.cast("binary")
 

@@ -1,7 +1,7 @@
 """BatchProgress: what a micro-batch has done, in the numbers that one looks at; made of what Spark reports.
 
-Spark counts a row for each time that it is read. A source whose malformed values are written to a topic is read twice,
-once for each kind of row: what was read for the malformed ones is observed, and taken off again.
+Spark counts a row for each time that it is read. A source whose malformed values are written to a topic is read
+twice, once for each kind of row: what was read for the malformed ones is observed, and taken off again.
 """
 
 from __future__ import annotations

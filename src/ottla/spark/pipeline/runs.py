@@ -1,8 +1,8 @@
 """SinkRun: one sink of a pipeline while it runs, as a streaming query or as the job of a batch.
 
 Spark stops a query by interrupting it, wherever it is. `finish` ends one between two micro-batches: the query is told
-that it is over, as if its trigger had said so, and looks at that when its micro-batch is done. Where that cannot be told
-(Spark Connect), the query is interrupted when a micro-batch has just ended; the next one may have begun by then.
+that it is over, as if its trigger had said so, and looks at that when its micro-batch is done. Where that cannot be
+told (Spark Connect), the query is interrupted when a micro-batch has just ended; the next may have begun by then.
 
 Invariant: what is open of a query that was interrupted is ended before `stop` returns: readers do not wait for it.
 """
@@ -290,7 +290,8 @@ class JobRun(SinkRun):
             make_active(self._session)
             self._session.addTag(self._tag)
             self._frame.write.format("ottla").mode("append").options(**self._options).save()
-        except BaseException as error:
+        # Whatever it is: the thread that waits raises it.
+        except BaseException as error:  # noqa: BLE001
             self._error = error
         self._seconds = time.monotonic() - began
 
