@@ -1,7 +1,7 @@
 """JSON as Spark's to_json writes it, in plain Python: what the compiled writer is checked against.
 
-Values are those of `Array.to_pylist()`, but dates and timestamps, which Python has only from the year 1 to 9999: these
-are days and microseconds, as `comparable` makes them.
+Values are those of `Array.to_pylist()`, but for dates and timestamps, which Python has only from the year 1 to 9999:
+these are days and microseconds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-_ESCAPES = {chr(code): f"\\u{code:04X}" for code in range(0x20)} | {
+ESCAPES = {chr(code): f"\\u{code:04X}" for code in range(0x20)} | {
     '"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t",
 }  # fmt: skip
 _DAY = 86_400_000
@@ -60,7 +60,7 @@ def _object(fields: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    return '"' + "".join(_ESCAPES.get(character, character) for character in text) + '"'
+    return '"' + "".join(ESCAPES.get(character, character) for character in text) + '"'
 
 
 def java_number(value: float, *, single: bool = False) -> str:
@@ -106,13 +106,15 @@ def _single(number: Decimal) -> float:
         return math.inf
     bits = struct.unpack("<I", struct.pack("<f", min(float(number), 2.0**128 - 2.0**104)))[0]
     around = [
-        struct.unpack("<f", struct.pack("<I", each))[0] for each in (max(bits - 1, 0), bits, min(bits + 1, 0x7F7FFFFF))
+        struct.unpack("<f", struct.pack("<I", each))[0]
+        for each in (max(bits - 1, 0), bits, min(bits + 1, 0x7F7FFFFF))
     ]
-    return min(around, key=lambda each: (abs(Decimal(each) - number), _is_odd(each)))
+    nearest: float = min(around, key=lambda each: (abs(Decimal(each) - number), _is_odd(each)))
+    return nearest
 
 
-def _is_odd(single: float) -> int:
-    return struct.unpack("<I", struct.pack("<f", single))[0] & 1
+def _is_odd(single: float) -> bool:
+    return struct.pack("<f", single)[0] & 1 == 1
 
 
 def _day(days: int) -> str:

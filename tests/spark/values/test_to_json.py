@@ -21,10 +21,36 @@ from ottla._native.json_documents import write_json
 
 INT32, INT64 = 2**31, 2**63
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(
-    ["", '"', "\\", "\0", "\x1f\x7f\x80", "/", "\u2028\u2029", "é😀", "\b\f\n\r\t\v", "</script>", "\ufeff\uffff"]
+    [
+        "",
+        '"',
+        "\\",
+        "\0",
+        "\x1f\x7f\x80",
+        "/",
+        "\u2028\u2029",
+        "é😀",
+        "\b\f\n\r\t\v",
+        "</script>",
+        "\ufeff\uffff",
+    ]
 )
 DOUBLES = st.floats() | st.sampled_from(
-    [0.0, -0.0, 1e7, 9999999.0, 1e-3, 9.99e-4, 1e23, 2e23, 8.41e21, 2.0**-44, 5e-324, 1e-323, 1.7976931348623157e308]
+    [
+        0.0,
+        -0.0,
+        1e7,
+        9999999.0,
+        1e-3,
+        9.99e-4,
+        1e23,
+        2e23,
+        8.41e21,
+        2.0**-44,
+        5e-324,
+        1e-323,
+        1.7976931348623157e308,
+    ]
 )
 FLOATS = st.floats(width=32) | st.sampled_from([0.0, -0.0, 1e7, 16777216.0, 2.0**-149, 2.0**-126])
 DAYS = st.integers(-INT32, INT32 - 1) | st.integers(-800_000, 800_000)
@@ -41,6 +67,13 @@ def texts(length: int) -> st.SearchStrategy[list[str | None]]:
     return st.lists(st.none() | TEXT, max_size=length)
 
 
+def maps(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[list[tuple[str, Any]]]:
+    return st.dictionaries(TEXT, st.none() | inner, max_size=3).map(lambda found: list(found.items()))
+
+
+ARROW_POINT: Final = pa.struct([("x", pa.float64()), ('the "y"\n', pa.string())])
+FLAGS: Final = pa.map_(pa.string(), pa.bool_())
+DEEP = st.fixed_dictionaries({"inner": st.lists(st.just([("yes", True), ("unknown", None)]), max_size=2)})
 POINT = st.fixed_dictionaries({"x": st.none() | DOUBLES, 'the "y"\n': st.none() | TEXT})
 COLUMNS: Final[dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]]] = {
     "boolean": (pa.bool_(), st.booleans()),
@@ -63,21 +96,14 @@ COLUMNS: Final[dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]]] = {
     "nothing": (pa.null(), st.none()),
     "empty": (pa.struct([]), st.just({})),
     "texts": (pa.list_(pa.string()), texts(4)),
-    "lists": (pa.list_(pa.list_(pa.int32())), st.lists(st.none() | st.lists(st.none() | st.integers(-9, 9)), max_size=3)),
-    "point": (pa.struct([("x", pa.float64()), ('the "y"\n', pa.string())]), POINT),
-    "points": (pa.list_(pa.struct([("x", pa.float64()), ('the "y"\n', pa.string())])), st.lists(st.none() | POINT, max_size=3)),
-    "days": (
-        pa.map_(pa.string(), pa.date32()),
-        st.dictionaries(TEXT, st.none() | DAYS, max_size=3).map(lambda found: list(found.items())),
+    "lists": (
+        pa.list_(pa.list_(pa.int32())),
+        st.lists(st.none() | st.lists(st.none() | st.integers(-9, 9)), max_size=3),
     ),
-    "deep": (
-        pa.map_(pa.string(), pa.struct([("inner", pa.list_(pa.map_(pa.string(), pa.bool_())))])),
-        st.dictionaries(
-            TEXT,
-            st.none() | st.fixed_dictionaries({"inner": st.lists(st.just([("yes", True), ("unknown", None)]), max_size=2)}),
-            max_size=2,
-        ).map(lambda found: list(found.items())),
-    ),
+    "point": (ARROW_POINT, POINT),
+    "points": (pa.list_(ARROW_POINT), st.lists(st.none() | POINT, max_size=3)),
+    "days": (pa.map_(pa.string(), pa.date32()), maps(DAYS)),
+    "deep": (pa.map_(pa.string(), pa.struct([("inner", pa.list_(FLAGS))])), maps(DEEP)),
 }  # fmt: skip
 HAVE_DOUBLES: Final = {"float", "double", "point", "points"}
 EXAMPLES: Final = 250
@@ -111,7 +137,8 @@ def test_every_type_is_written_as_to_json_writes_it(spark: SparkSession) -> None
     columns = [f.to_json(f.struct(f.col(f"`{name}`"))).alias(f"{at}") for at, name in enumerate(COLUMNS)]
     theirs = frame.select(*columns, f.to_json(f.struct("*")).alias("all")).collect()
     # Before Java 19, Double.toString writes more digits of some numbers than they need (JDK-4511638).
-    is_exact = spark.sql("SELECT java_method('java.lang.Runtime', 'version')").first()[0].split(".")[0] >= "19"  # type: ignore[index]
+    (version,) = spark.sql("SELECT java_method('java.lang.Runtime', 'version')").collect()[0]
+    is_exact = int(version.split(".")[0]) >= 19
     different = []
     for at, name in enumerate(COLUMNS):
         ours = pa.array(write_json(batch.select([name]))).to_pylist()

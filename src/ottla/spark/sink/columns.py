@@ -2,7 +2,8 @@
 
 The rules are the JVM connector's. Names count to the letter, of several columns with one name the first counts, and
 columns of other names are left alone, unless they are encoded to make the value (`typed_value`). The schema is looked
-at once, on the driver; batches that come later have it. Nothing here sends anything. Arrow is imported where batches are looked at: the driver only looks at the schema.
+at once, on the driver; batches that come later have it. Nothing here sends anything. Arrow is imported where batches
+are looked at: the driver only looks at the schema.
 
 Invariant: rows of one topic stay in their order.
 """
@@ -52,9 +53,7 @@ class SinkColumns:
     """What makes the value, if it is not a column by itself."""
 
     @classmethod
-    def of(
-        cls, schema: StructType, topic: str | None, encoding: ValueEncoding | None = None
-    ) -> SinkColumns:
+    def of(cls, schema: StructType, topic: str | None, encoding: ValueEncoding | None = None) -> SinkColumns:
         """Checks what is to be written; `topic` is the option, which beats the column."""
         topic_index = -1 if topic is not None else _topic_index(schema)
         value = None if encoding is None else _typed_value(schema, encoding)

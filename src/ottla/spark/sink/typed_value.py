@@ -68,8 +68,7 @@ class TypedValue:
         import pyarrow.compute
 
         # What could be read of a malformed value is not encoded: it may lack what the others have to have.
-        missing = pyarrow.scalar(None, structs.type)
-        encoded = self._encoded(pyarrow.compute.if_else(raw.is_valid(), missing, structs))
+        encoded = self._encoded(_where(pyarrow.compute.is_null(raw), structs))
         return pyarrow.compute.coalesce(raw.cast(pyarrow.binary()), encoded)
 
     def _structs(self, batch: pyarrow.RecordBatch) -> pyarrow.StructArray:
@@ -94,6 +93,15 @@ class TypedValue:
         from ottla.spark.values.encoders import encoder
 
         return encoder(self.encoding, self.fields)
+
+
+def _where(chosen: pyarrow.BooleanArray, structs: pyarrow.StructArray) -> pyarrow.StructArray:
+    """Null in other rows; nothing is copied."""
+    import pyarrow.compute
+
+    validity = pyarrow.compute.and_(chosen, structs.is_valid()).buffers()[1]
+    fields = [structs.field(index) for index in range(structs.type.num_fields)]
+    return pyarrow.Array.from_buffers(structs.type, len(structs), [validity], children=fields)
 
 
 # The columns
@@ -157,7 +165,9 @@ _MOST_NESTING: Final = 32
 def check_json(kind: t.DataType, path: str, depth: int = 0) -> None:
     """Raises where a column, at whatever depth, is of a type that is not written as JSON."""
     if depth > _MOST_NESTING:
-        raise SinkColumnError(f"{path} nests types more than {_MOST_NESTING} deep, which is not written as JSON")
+        raise SinkColumnError(
+            f"{path} nests types more than {_MOST_NESTING} deep, which is not written as JSON"
+        )
     if isinstance(kind, t.StructType):
         _check_names(kind, path)
         for field in kind.fields:
@@ -173,7 +183,8 @@ def check_json(kind: t.DataType, path: str, depth: int = 0) -> None:
         check_json(kind.valueType, f"{path}{{}}", depth + 1)
     elif not isinstance(kind, _LEAVES):
         raise SinkColumnError(
-            f"{path} is of type {kind.simpleString()}, which is not written as JSON: cast it to string, or leave it out"
+            f"{path} is of type {kind.simpleString()}, which is not written as JSON: cast it to string, or "
+            "leave it out"
         )
 
 
