@@ -34,7 +34,7 @@ def sink_mistakes(pipeline: Pipeline, name: str, kafka: Mapping[str, str]) -> It
     sink = pipeline.sinks[name]
     found = [*_own_mistakes(pipeline, sink), *_option_mistakes(sink)]
     if not found:
-        found += [*_of_id(pipeline, name), *_of_connector(pipeline, name, kafka)]
+        found += list(_of_id(pipeline, name)) or list(_of_connector(pipeline, name, kafka))
     for where, what in found:
         yield Mistake(("sinks", name, *where), what)
 
