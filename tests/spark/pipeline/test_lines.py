@@ -58,13 +58,13 @@ class Writer:
     """Writes values, and knows nothing of lines."""
 
     def __init__(self, data: st.DataObject) -> None:
-        self._draw = data.draw
+        self._data = data
         self._numbers = count(1000)
 
     def value(self, depth: int) -> str:
         kinds = ["number", "text", "long", "literal", *(["array", "inline"] if depth else [])]
         number = next(self._numbers)
-        match self._draw(st.sampled_from(kinds)):
+        match self._data.draw(st.sampled_from(kinds)):
             case "text":
                 return f'"@{number} \\"#[ = {{"'
             case "long":
@@ -72,29 +72,32 @@ class Writer:
             case "literal":
                 return f"'''@{number}\n\"\n'''"
             case "array":
-                inside = [self.gap() + self.value(depth - 1) for _ in range(self._draw(st.integers(0, 3)))]
-                comma = "," if inside and self._draw(st.booleans()) else ""
+                inside = [
+                    self.gap() + self.value(depth - 1) for _ in range(self._data.draw(st.integers(0, 3)))
+                ]
+                comma = "," if len(inside) > 0 and self._data.draw(st.booleans()) else ""
                 return f"[{','.join(inside)}{comma}{self.gap()}]"
             case "inline":
-                keys = self._draw(st.lists(KEYS, max_size=3, unique=True))
+                keys = self._data.draw(st.lists(KEYS, max_size=3, unique=True))
                 pairs = (f"{key} = {self.value(0)}" for key in keys)
                 return f"{{ {', '.join(pairs)} }}"
         return str(number)
 
     def gap(self) -> str:
-        return self._draw(GAPS)
+        return self._data.draw(GAPS)
 
     def pairs(self) -> str:
-        keys = self._draw(st.lists(KEYS, max_size=4, unique=True))
+        keys = self._data.draw(st.lists(KEYS, max_size=4, unique=True))
         return "".join(f"{self.gap()}{key} = {self.value(2)} # c\n" for key in keys)
 
     def document(self) -> str:
         text = self.pairs()
-        for number in range(self._draw(st.integers(0, 4))):
-            if self._draw(st.booleans()):
-                text += f"{self.gap()}[t{number}.{self._draw(KEYS)}]\n{self.pairs()}"
+        for number in range(self._data.draw(st.integers(0, 4))):
+            many = self._data.draw(st.booleans())
+            if not many:
+                text += f"{self.gap()}[t{number}.{self._data.draw(KEYS)}]\n{self.pairs()}"
             else:
-                name = f"many.{self._draw(KEYS)}"
+                name = f"many.{self._data.draw(KEYS)}"
                 text += f"{self.gap()}[[ {name} ]]\n{self.pairs()}[{name}.below]\n{self.pairs()}"
         return text
 
