@@ -96,7 +96,7 @@ def test_what_no_source_is_made_of_is_said(changes: dict[str, Any], said: str) -
     [
         (
             {"columns": ("id", "totel")},
-            "json writes the column totel, which the rows lack; there are key, id, at",
+            "it names the column totel, which the rows lack; there are key, id, at",
         ),
         ({"format": "string"}, "string writes the column value, which the rows lack"),
         ({"columns": ("ID", "at", "key")}, ""),
