@@ -75,6 +75,23 @@ def test_a_stream_of_columns_goes_out_as_json_and_malformed_values_as_they_came(
     assert copies(kafka) == sorted(COPIES)
 
 
+def test_a_stream_of_columns_goes_out_as_avro_framed_for_a_registry(
+    kafka: Cluster, orders: DataFrame, tmp_path: Path
+) -> None:
+    schema = """{"type": "record", "name": "order", "fields": [
+        {"name": "id", "type": "long"}, {"name": "customer", "type": ["null", "string"]}]}"""
+    options = {"kafka.bootstrap.servers": kafka.bootstrap, "value.format": "avro", "value.schema": schema}
+    rows = orders.select("id", "customer", "_malformed")
+    run(
+        rows.writeStream.format("ottla").options(**options, **{"value.schema.id": "1"}, topic="copies"),
+        tmp_path,
+    )
+    frame = b"\0\0\0\0\1"
+    assert copies(kafka) == sorted(
+        [frame + b"\x02\x02\x04" + "é".encode(), frame + b"\x04\x00", b"not JSON", b'{"id":"x"}']
+    )
+
+
 def test_columns_go_out_through_a_sink_in_foreach_batch_and_nulls_are_tombstones(
     kafka: Cluster, orders: DataFrame, both: dict[str, str], tmp_path: Path
 ) -> None:
