@@ -41,7 +41,9 @@ _SPARK: dict[str, DataType] = {
 
 def schema_of(*names: str, **types: DataType) -> StructType:
     """Columns with these names and the types they should have, or those that are given."""
-    return StructType([StructField(name, types.get(name) or _SPARK[name]) for name in (*names, *types)])
+    return StructType(
+        [StructField(name, types[name] if name in types else _SPARK[name]) for name in (*names, *types)]
+    )
 
 
 def rows(**columns: Sequence[Any]) -> pyarrow.RecordBatch:

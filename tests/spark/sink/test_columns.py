@@ -19,7 +19,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ottla.spark.sink.columns import SinkColumnError, SinkColumns, SinkRowError
+from ottla.spark.sink.columns import SinkColumns
+from ottla.spark.sink.errors import SinkColumnError, SinkRowError
 from tests.spark.sinks import numbered, rows, schema_of
 
 

@@ -16,7 +16,8 @@ from ottla.client.produce.batch_delivery import BatchDelivery, PartlySentError
 from ottla.errors import BufferFullError, InvalidRecordError
 from ottla.spark.options.client import sink_config
 from ottla.spark.process import clients
-from ottla.spark.sink.columns import SinkColumns, SinkRowError
+from ottla.spark.sink.columns import SinkColumns
+from ottla.spark.sink.errors import SinkRowError
 from ottla.spark.sink.row_sender import RowSender, SendError
 from ottla.spark.sink.sent_rows import Sent
 from tests.client.produce.batches import batch_of

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import WriterCommitMessage
 
 from ottla.broker import Cluster
-from ottla.spark.sink.columns import SinkColumnError
+from ottla.spark.sink.errors import SinkColumnError
 from ottla.spark.sink.sent_rows import Sent, SentRows
 from ottla.spark.sink.writers import KafkaStreamWriter
 from tests.spark.sinks import schema_of, sink_options, values

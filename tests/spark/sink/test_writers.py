@@ -13,7 +13,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from ottla.broker import Cluster
 from ottla.broker.server.faults import error
-from ottla.spark.sink.columns import SinkColumnError
+from ottla.spark.sink.errors import SinkColumnError
 from ottla.spark.sink.sent_rows import Sent, SentRows
 from ottla.spark.sink.writers import KafkaBatchWriter
 from tests.spark.sinks import numbered, schema_of, sink_options, values

@@ -4,7 +4,8 @@ They are those of the JVM Kafka connector, with its defaults, its precedence and
 over without changes; a refusal begins with that connector's words where it has some, and says what to change.
 
 Not here: names and the forms of single values (`parsing`), what to read (`topics`), where to begin and to end
-(`offsets`), the configuration of Kafka's client (`client`), the value's columns (`ottla.spark.values`).
+(`offsets`), the configuration of Kafka's client (`client`), the value's columns (`ottla.spark.values` when reading,
+`encoding` when writing).
 
 Invariant: options that exist are valid, as far as that can be known without a broker.
 """
@@ -41,6 +42,7 @@ from ottla.spark.options.parsing import (
 from ottla.spark.options.topics import Topics, parse_topics
 
 if TYPE_CHECKING:
+    from ottla.spark.options.encoding import ValueEncoding
     from ottla.spark.values import ValueOptions
 
 _MAX_TRIGGER_DELAY: Final = 900.0
@@ -139,6 +141,8 @@ class SinkOptions:
     """The name of the sink's transactions and of what it remembers; None: the id of the query."""
     checkpoint: str | None = None
     """Where the query keeps its own id, if it was told as an option."""
+    value: ValueEncoding | None = None
+    """How columns become the value; None: it comes as string or binary."""
 
     @property
     def is_exactly_once(self) -> bool:
@@ -159,7 +163,17 @@ class SinkOptions:
             delivery=delivery,
             sink_id=optional(given, "ottla.sink.id", _sink_id),
             checkpoint=given.get("checkpointlocation"),
+            value=_value_encoding(given),
         )
+
+
+def _value_encoding(given: Mapping[str, str]) -> ValueEncoding | None:
+    # As with the source: only for jobs that set it.
+    if not any(name.startswith("value.") for name in given):
+        return None
+    from ottla.spark.options.encoding import ValueEncoding
+
+    return ValueEncoding.parse(given)
 
 
 def _delivery(name: str, text: str) -> Delivery:

@@ -5,6 +5,7 @@
 | writers.py | what Spark calls, on the driver and in tasks |
 | foreach_batch.py | `Sink`, for foreachBatch |
 | columns.py | which columns make a record, and of which types |
+| typed_value.py | which columns make its value, where they are encoded |
 | row_sender.py | in a task: rows to Kafka, and their receipts |
 | recover.py | what a query that is gone has left, for programs |
 | sent_rows.py | what the driver gets to know of a task |

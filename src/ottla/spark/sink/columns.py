@@ -1,8 +1,9 @@
 """What the sink takes of a row: which columns, of which types, and to which topic each row goes.
 
 The rules are the JVM connector's. Names count to the letter, of several columns with one name the first counts, and
-columns of other names are left alone. The schema is looked at once, on the driver; batches that come later have it.
-Nothing here sends anything. Arrow is imported where batches are looked at: the driver only looks at the schema.
+columns of other names are left alone, unless they are encoded to make the value (`typed_value`). The schema is looked
+at once, on the driver; batches that come later have it. Nothing here sends anything. Arrow is imported where batches
+are looked at: the driver only looks at the schema.
 
 Invariant: rows of one topic stay in their order.
 """
@@ -23,22 +24,19 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from ottla.spark.sink.errors import SinkColumnError, SinkRowError
+
 if TYPE_CHECKING:
     import pyarrow
+
+    from ottla.spark.options.encoding import ValueEncoding
+    from ottla.spark.sink.typed_value import TypedValue
 
 _TEXT: Final = "string or binary"
 _HEADERS: Final = "array<struct<key:string,value:binary>>"
 _EXPECTED: Final[Mapping[str, str]] = MappingProxyType(
     {"value": _TEXT, "key": _TEXT, "headers": _HEADERS, "partition": "int"}
 )
-
-
-class SinkColumnError(ValueError):
-    """The columns of what is to be written do not make records."""
-
-
-class SinkRowError(ValueError):
-    """A row says where to go in a way that is none."""
 
 
 @dataclass(frozen=True)
@@ -51,17 +49,24 @@ class SinkColumns:
     """For all rows, if it was given as an option."""
     topic_index: int
     """Which column has the topics, if it was not."""
+    value: TypedValue | None = None
+    """What makes the value, if it is not a column by itself."""
 
     @classmethod
-    def of(cls, schema: StructType, topic: str | None) -> SinkColumns:
+    def of(cls, schema: StructType, topic: str | None, encoding: ValueEncoding | None = None) -> SinkColumns:
         """Checks what is to be written; `topic` is the option, which beats the column."""
         topic_index = -1 if topic is not None else _topic_index(schema)
-        if "value" not in schema.names:
-            raise SinkColumnError(f"Required attribute 'value' not found among {', '.join(schema.names)}")
-        fields = tuple((name, schema.names.index(name)) for name in _EXPECTED if name in schema.names)
+        value = None if encoding is None else _typed_value(schema, encoding)
+        if value is None and "value" not in schema.names:
+            raise SinkColumnError(
+                f"Required attribute 'value' not found among {', '.join(schema.names)}. Set value.format to json to "
+                "make it of the other columns"
+            )
+        wanted = [name for name in _EXPECTED if name in schema.names and not (name == "value" and value)]
+        fields = tuple((name, schema.names.index(name)) for name in wanted)
         for name, index in fields:
             _check_type(name, schema.fields[index].dataType, _EXPECTED[name])
-        return cls(fields, topic, topic_index)
+        return cls(fields, topic, topic_index, value)
 
     def by_topic(self, batch: pyarrow.RecordBatch) -> dict[str, pyarrow.RecordBatch]:
         """The rows of each topic, with the columns of records and no others."""
@@ -84,10 +89,19 @@ class SinkColumns:
             columns["headers"] = _with_lower_names(columns["headers"])
         if "partition" in columns:
             _check_partitions(columns["partition"])
+        if self.value is not None:
+            columns["value"] = self.value.encode(batch)
         return pyarrow.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
 # The schema
+
+
+def _typed_value(schema: StructType, encoding: ValueEncoding) -> TypedValue:
+    # Only for jobs with value.format: the processes of others start without it.
+    from ottla.spark.sink.typed_value import TypedValue
+
+    return TypedValue.of(schema, encoding)
 
 
 def _topic_index(schema: StructType) -> int:

@@ -60,7 +60,7 @@ class Sink:
         session = batch.sparkSession
         if (chance := what_is_unstable(batch)) is not None:
             raise unstable(chance)
-        columns = SinkColumns.of(batch.schema, self._options.topic)
+        columns = SinkColumns.of(batch.schema, self._options.topic, self._options.value)
         run = _run_of(session)
         query_id = run.query_id or self._query_id_of_checkpoint()
         sink_id = self._options.sink_id or query_id

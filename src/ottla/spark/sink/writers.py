@@ -45,7 +45,7 @@ class KafkaBatchWriter(Shipped, DataSourceArrowWriter):
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self.options = options
-        self.columns = SinkColumns.of(schema, options.topic)
+        self.columns = SinkColumns.of(schema, options.topic, options.value)
         self.lease: Lease | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class KafkaStreamWriter(Shipped, DataSourceStreamArrowWriter):
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self.options = options
-        self.columns = SinkColumns.of(schema, options.topic)
+        self.columns = SinkColumns.of(schema, options.topic, options.value)
         self.start: BatchStart | None = None
         self.query_id: str | None = None
         """As the checkpoint has it, if it could be read."""
