@@ -109,7 +109,7 @@ class RunningPipeline:
 
     @property
     def states(self) -> Mapping[str, str]:
-        """What each sink does: starting, waiting, running or ended."""
+        """What each sink does: starting, waiting, running, ending or ended."""
         return {run.sink: run.state for run in self._runs}
 
     def progress(self) -> tuple[BatchProgress, ...]:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("ottla.spark.pipeline")
 
-State = Literal["starting", "waiting", "running", "ended"]
+State = Literal["starting", "waiting", "running", "ending", "ended"]
+"""Waiting is for rows, or for the next trigger; ending is between the last micro-batch and the end."""
 _TASKS_END_S: Final = 15.0
 _LOOK_EVERY_S: Final = 0.05
 
@@ -76,6 +77,7 @@ class StreamRun(SinkRun):
         self._error: BaseException | None = None
         self._reported = -1
         self._seen: object = None
+        self._has_begun = False
         self._finishes = False
         self._thread: Any = None
         """The query's, in the JVM, once it is told that it is over."""
@@ -119,11 +121,15 @@ class StreamRun(SinkRun):
     def state(self) -> State:
         if not self.is_active:
             return "ended"
+        if self._finishes and self._has_moved():
+            return "ending"
         status = self._query.status
-        if status["message"].startswith("Initializing"):
-            return "starting"
         # A trigger that only looks whether there is something is none that runs.
-        return "running" if status["isTriggerActive"] and status["isDataAvailable"] else "waiting"
+        if status["isTriggerActive"] and status["isDataAvailable"]:
+            self._has_begun = True
+            return "running"
+        self._has_begun = self._has_begun or status["message"].startswith("Waiting")
+        return "waiting" if self._has_begun else "starting"
 
     @property
     def error(self) -> BaseException | None:
@@ -182,6 +188,10 @@ class StreamRun(SinkRun):
         if self._thread is None or status["isTriggerActive"]:
             self._clean_up()
 
+    def _has_moved(self) -> bool:
+        """Whether the micro-batch is done that ran when the query was to finish."""
+        return self._key(self._query.lastProgress) != self._busy_with
+
     @staticmethod
     def _key(progress: Any) -> object:
         return None if progress is None else (progress.runId, progress.batchId, progress.timestamp)
@@ -189,10 +199,9 @@ class StreamRun(SinkRun):
     def _end_between_batches(self) -> None:
         """If no micro-batch runs: a query that was told begins no other, and only sleeps until its next trigger."""
         status = self._query.status
-        if status["isTriggerActive"] and status["isDataAvailable"]:
-            has_moved = self._key(self._query.lastProgress) != self._busy_with
-            if self._thread is not None or not has_moved:
-                return
+        runs = status["isTriggerActive"] and status["isDataAvailable"]
+        if runs and (self._thread is not None or not self._has_moved()):
+            return
         if status["message"].startswith("Initializing"):
             # It may not have been possible to tell it before.
             self._thread = self._thread or self._tell()
