@@ -70,7 +70,7 @@ class StreamRun(SinkRun):
 
     def __init__(self, sink: str, query: Any, options: Mapping[str, str], session: Any) -> None:
         self.sink = sink
-        self._query = query
+        self.query = query
         self._options = options
         self._session = session
         self._has_ended = False
@@ -123,7 +123,7 @@ class StreamRun(SinkRun):
             return "ended"
         if self._finishes and self._has_moved():
             return "ending"
-        status = self._query.status
+        status = self.query.status
         # A trigger that only looks whether there is something is none that runs.
         if status["isTriggerActive"] and status["isDataAvailable"]:
             self._has_begun = True
@@ -136,12 +136,12 @@ class StreamRun(SinkRun):
         return self._error
 
     def progress(self) -> list[BatchProgress]:
-        last = self._query.lastProgress
+        last = self.query.lastProgress
         if last is None or self._key(last) == self._seen:
             return []
         found = [last]
         if last.batchId > self._reported + 1:
-            found = list(self._query.recentProgress)
+            found = list(self.query.recentProgress)
         self._seen = self._key(last)
         batches = [
             batch
@@ -161,10 +161,10 @@ class StreamRun(SinkRun):
             # Told that it is over, the query says so itself from then on, whatever it is still doing.
             self._thread.join(max(1, round(seconds * 1000)))
             self._has_ended = not self._thread.isAlive()
-            self._error = self._query.exception() if self._has_ended else None
+            self._error = self.query.exception() if self._has_ended else None
         else:
             try:
-                self._has_ended = bool(self._query.awaitTermination(seconds))
+                self._has_ended = bool(self.query.awaitTermination(seconds))
             except PySparkException as error:
                 self._has_ended = True
                 self._error = error
@@ -176,13 +176,13 @@ class StreamRun(SinkRun):
             return
         self._finishes = True
         self._thread = self._tell()
-        self._busy_with = self._key(self._query.lastProgress)
+        self._busy_with = self._key(self.query.lastProgress)
 
     def stop(self) -> None:
         if self._has_ended:
             return
-        status = self._query.status
-        self._query.stop()
+        status = self.query.status
+        self.query.stop()
         self._has_ended = True
         # Between two micro-batches there is nothing open, and a query that was told begins no other.
         if self._thread is None or status["isTriggerActive"]:
@@ -190,7 +190,7 @@ class StreamRun(SinkRun):
 
     def _has_moved(self) -> bool:
         """Whether the micro-batch is done that ran when the query was to finish."""
-        return self._key(self._query.lastProgress) != self._busy_with
+        return self._key(self.query.lastProgress) != self._busy_with
 
     @staticmethod
     def _key(progress: Any) -> object:
@@ -198,7 +198,7 @@ class StreamRun(SinkRun):
 
     def _end_between_batches(self) -> None:
         """If no micro-batch runs: a query that was told begins no other, and only sleeps until its next trigger."""
-        status = self._query.status
+        status = self.query.status
         runs = status["isTriggerActive"] and status["isDataAvailable"]
         if runs and (self._thread is not None or not self._has_moved()):
             return
@@ -212,7 +212,7 @@ class StreamRun(SinkRun):
         """That it is over: what StreamExecution.stop sets before it interrupts. None where it cannot be told."""
         from py4j.protocol import Py4JError
 
-        classic = getattr(self._query, "_jsq", None)
+        classic = getattr(self.query, "_jsq", None)
         if classic is None:
             return None
         try:
@@ -263,7 +263,7 @@ class StreamRun(SinkRun):
             return
         until = time.monotonic() + _TASKS_END_S
         while time.monotonic() < until:
-            jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(str(self._query.runId))]
+            jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(str(self.query.runId))]
             stages = [tracker.getStageInfo(each) for job in jobs if job is not None for each in job.stageIds]
             if not any(stage is not None and stage.numActiveTasks for stage in stages):
                 return
