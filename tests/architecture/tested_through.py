@@ -87,4 +87,11 @@ TESTED_THROUGH: dict[str, str] = {
     "spark/sink/exactly_once/endings.py": "tests/spark/sink/exactly_once/test_driver.py",
     "spark/sink/exactly_once/errors.py": "tests/spark/sink/exactly_once/test_driver.py",
     "spark/sink/exactly_once/values.py": "tests/spark/sink/exactly_once/test_task.py",
+    # A pipeline: what it may be, and the tables of its file.
+    "spark/pipeline/check_sink.py": "tests/spark/pipeline/test_mistakes.py",
+    "spark/pipeline/check_source.py": "tests/spark/pipeline/test_mistakes.py",
+    "spark/pipeline/check_types.py": "tests/spark/pipeline/test_model.py",
+    "spark/pipeline/checks.py": "tests/spark/pipeline/test_mistakes.py",
+    "spark/pipeline/document.py": "tests/spark/pipeline/test_file.py",
+    "spark/pipeline/tables.py": "tests/spark/pipeline/test_file.py",
 }

@@ -17,7 +17,7 @@ static int is_one_of(const struct ArrowSchema *schema, const char *const *format
     return 0;
 }
 
-static void place(struct column *column, enum layout layout, const struct ArrowArray *array, int64_t parent)
+void place_column(struct column *column, enum layout layout, const struct ArrowArray *array, int64_t parent)
 {
     memset(column, 0, sizeof *column);
     column->layout = layout;
@@ -82,7 +82,7 @@ int bytes_column(struct column *column, const struct ArrowSchema *schema, const 
     int layout = bytes_layout(schema);
     if (layout < 0)
         return -1;
-    place(column, (enum layout)layout, array, parent);
+    place_column(column, (enum layout)layout, array, parent);
     if (layout == LAYOUT_OFFSETS32 || layout == LAYOUT_OFFSETS64)
         column->bytes = array->buffers[2] != NULL ? array->buffers[2] : nothing;
     return 0;
@@ -95,7 +95,7 @@ int partition_column(struct column *column, const struct ArrowSchema *schema, co
     if (!is_one_of(schema, taken))
         return -1;
     int layout = format_is(schema, "n") ? LAYOUT_NULLS : integer_layout(schema->format);
-    place(column, (enum layout)layout, array, parent);
+    place_column(column, (enum layout)layout, array, parent);
     return 0;
 }
 
@@ -111,12 +111,12 @@ int time_column(struct time_column *column, const struct ArrowSchema *schema, co
     if (schema->dictionary != NULL)
         return -1;
     if (format_is(schema, "n") || format_is(schema, "l")) {
-        place(&column->values, schema->format[0] == 'n' ? LAYOUT_NULLS : LAYOUT_INT64, array, parent);
+        place_column(&column->values, schema->format[0] == 'n' ? LAYOUT_NULLS : LAYOUT_INT64, array, parent);
         return 0;
     }
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (strncmp(schema->format, units[i].unit, 4) == 0) {
-            place(&column->values, LAYOUT_INT64, array, parent);
+            place_column(&column->values, LAYOUT_INT64, array, parent);
             column->multiplier = units[i].multiplier;
             column->divisor = units[i].divisor;
             return 0;
@@ -143,7 +143,7 @@ int header_column(struct header_column *column, const struct ArrowSchema *schema
 {
     enum layout layout = format_is(schema, "+L") ? LAYOUT_OFFSETS64 : LAYOUT_OFFSETS32;
     if (format_is(schema, "n")) {
-        place(&column->lists, LAYOUT_NULLS, array, parent);
+        place_column(&column->lists, LAYOUT_NULLS, array, parent);
         return 0;
     }
     /* A map is laid out as a list of structs is. */
@@ -156,7 +156,7 @@ int header_column(struct header_column *column, const struct ArrowSchema *schema
     if (key < 0 || value < 0 || !is_text(entry->children[key]))
         return -1;
     const struct ArrowArray *entries = array->children[0];
-    place(&column->lists, layout, array, parent);
+    place_column(&column->lists, layout, array, parent);
     row_column(&column->entries, entries, 0);
     if (bytes_column(&column->keys, entry->children[key], entries->children[key], entries->offset) < 0)
         return -1;

@@ -75,6 +75,9 @@ int time_column(struct time_column *column, const struct ArrowSchema *schema, co
 int header_column(struct header_column *column, const struct ArrowSchema *schema, const struct ArrowArray *array,
                   int64_t parent);
 
+/* Of an array whose type has been checked; what `bytes` is, is left to the caller. */
+void place_column(struct column *column, enum layout layout, const struct ArrowArray *array, int64_t parent);
+
 /* Of the struct around the columns, which may have nulls; without one (array is NULL) no row is null. */
 void row_column(struct column *column, const struct ArrowArray *array, int64_t parent);
 

@@ -24,13 +24,16 @@ cdef extern from "arrow_abi.h" nogil:
         const void **buffers
         void (*release)(ArrowArray *)
 
-cdef extern from "json_node.h" nogil:
-    struct json_node:
+cdef extern from "column_builder.h" nogil:
+    enum column_kind:
+        COLUMN_NULL
+    struct column_builder:
         pass
-    int json_node_make(json_node *, const ArrowSchema *, int depth)
-    void json_node_free(json_node *)
-    int json_node_export(json_node *, ArrowArray *out)
-    int json_node_reserve_columns(json_node *, int64_t values)
+    int column_builder_holds(const column_builder *, column_kind)
+    int column_builder_make(column_builder *, const ArrowSchema *, int depth)
+    void column_builder_free(column_builder *)
+    int column_builder_export(column_builder *, ArrowArray *out)
+    int column_builder_reserve_columns(column_builder *, int64_t values)
 
 cdef extern from "json_read.h" nogil:
     struct json_failure:
@@ -38,7 +41,7 @@ cdef extern from "json_read.h" nogil:
         const char *problem
         const char *column
         int64_t position
-    int64_t json_read_documents(json_node *root, const uint8_t *validity, const int32_t *offsets,
+    int64_t json_read_documents(column_builder *root, const uint8_t *validity, const int32_t *offsets,
                                 const uint8_t *data, int64_t first, int64_t rows, uint8_t *malformed,
                                 json_failure *failure)
 
@@ -72,7 +75,7 @@ def read_json(schema, values):
     says (None where there is none); `problem` describes the first of them.
     """
     cdef JsonColumns found = JsonColumns.__new__(JsonColumns)
-    cdef json_node root
+    cdef column_builder root
     cdef json_failure failure
     cdef ArrowArray *out
     schema_capsule = schema.__arrow_c_schema__()
@@ -84,7 +87,7 @@ def read_json(schema, values):
         marks = PyBytes_FromStringAndSize(NULL, (documents.length + 7) // 8)
         found.malformed_count = read_all(&root, documents, <uint8_t *> PyBytes_AS_STRING(marks), &failure)
         out = <ArrowArray *> calloc(1, sizeof(ArrowArray))
-        if out == NULL or json_node_export(&root, out) < 0:
+        if out == NULL or column_builder_export(&root, out) < 0:
             free(out)
             raise MemoryError("no memory for the columns of JSON")
         found.array = PyCapsule_New(out, "arrow_array", free_array)
@@ -95,7 +98,7 @@ def read_json(schema, values):
             found.problem = describe(&failure)
         return found
     finally:
-        json_node_free(&root)
+        column_builder_free(&root)
 
 
 cdef int check_documents(const ArrowSchema *schema) except -1:
@@ -104,18 +107,18 @@ cdef int check_documents(const ArrowSchema *schema) except -1:
     return 0
 
 
-cdef int make_root(json_node *root, const ArrowSchema *schema, wanted) except -1:
-    cdef int made = json_node_make(root, schema, 0)
+cdef int make_root(column_builder *root, const ArrowSchema *schema, wanted) except -1:
+    cdef int made = column_builder_make(root, schema, 0)
     if made == -1:
         raise MemoryError("no memory for the columns of JSON")
-    if made < 0 or strcmp(schema.format, "+s") != 0:
+    if made < 0 or strcmp(schema.format, "+s") != 0 or column_builder_holds(root, COLUMN_NULL):
         if made >= 0:
-            json_node_free(root)
+            column_builder_free(root)
         raise TypeError(f"the schema has a type that JSON is not read into: {wanted}")
     return 0
 
 
-cdef int64_t read_all(json_node *root, const ArrowArray *documents, uint8_t *marks,
+cdef int64_t read_all(column_builder *root, const ArrowArray *documents, uint8_t *marks,
                       json_failure *failure) except -1:
     cdef const uint8_t *validity = <const uint8_t *> documents.buffers[0]
     cdef const int32_t *offsets = <const int32_t *> documents.buffers[1]
@@ -125,7 +128,7 @@ cdef int64_t read_all(json_node *root, const ArrowArray *documents, uint8_t *mar
     with nogil:
         memset(marks, 0, (rows + 7) // 8)
         malformed = -1
-        if json_node_reserve_columns(root, rows) == 0:
+        if column_builder_reserve_columns(root, rows) == 0:
             malformed = json_read_documents(root, validity, offsets, data, first, rows, marks, failure)
     if malformed < 0:
         raise MemoryError("no memory for the columns of JSON")

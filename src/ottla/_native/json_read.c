@@ -5,12 +5,12 @@
 
 #include "json_leaves.h"
 
-static enum json_outcome read_value(struct json_cursor *r, struct json_node *node);
+static enum json_outcome read_value(struct json_cursor *r, struct column_builder *node);
 
 /* One wrong element makes the whole array wrong; what follows is still checked. */
-static enum json_outcome read_list(struct json_cursor *r, struct json_node *node)
+static enum json_outcome read_list(struct json_cursor *r, struct column_builder *node)
 {
-    struct json_node *child = &node->children[0];
+    struct column_builder *child = &node->children[0];
     int64_t before = child->length;
     enum json_outcome worst = JSON_READ;
     if (!json_at(r, '['))
@@ -33,15 +33,15 @@ static enum json_outcome read_list(struct json_cursor *r, struct json_node *node
             return JSON_STOPPED;
     }
     if (worst == JSON_WRONG) {
-        json_node_truncate(child, before);
+        column_builder_truncate(child, before);
         return JSON_WRONG;
     }
-    return json_node_append_parent(node) < 0 ? json_out_of_memory(r) : worst;
+    return column_builder_append_parent(node) < 0 ? json_out_of_memory(r) : worst;
 }
 
-static enum json_outcome read_entry(struct json_cursor *r, struct json_node *entries)
+static enum json_outcome read_entry(struct json_cursor *r, struct column_builder *entries)
 {
-    struct json_node *key = &entries->children[0], *value = &entries->children[1];
+    struct column_builder *key = &entries->children[0], *value = &entries->children[1];
     if (!json_at_string(r)) {
         json_stop(r, "a name in quotes is missing");
         return JSON_STOPPED;
@@ -50,13 +50,13 @@ static enum json_outcome read_entry(struct json_cursor *r, struct json_node *ent
         return JSON_STOPPED;
     enum json_outcome found = read_value(r, value);
     if (found == JSON_READ || found == JSON_PARTLY)
-        return json_node_append_parent(entries) < 0 ? json_out_of_memory(r) : found;
+        return column_builder_append_parent(entries) < 0 ? json_out_of_memory(r) : found;
     return found;
 }
 
-static enum json_outcome read_map(struct json_cursor *r, struct json_node *node)
+static enum json_outcome read_map(struct json_cursor *r, struct column_builder *node)
 {
-    struct json_node *entries = &node->children[0];
+    struct column_builder *entries = &node->children[0];
     int64_t before = entries->length;
     enum json_outcome worst = JSON_READ;
     if (!json_at(r, '{'))
@@ -79,19 +79,19 @@ static enum json_outcome read_map(struct json_cursor *r, struct json_node *node)
             return JSON_STOPPED;
     }
     if (worst == JSON_WRONG) {
-        json_node_truncate(entries, before);
+        column_builder_truncate(entries, before);
         return JSON_WRONG;
     }
-    return json_node_append_parent(node) < 0 ? json_out_of_memory(r) : worst;
+    return column_builder_append_parent(node) < 0 ? json_out_of_memory(r) : worst;
 }
 
-static inline int is_name(const struct json_node *node, const uint8_t *from, size_t length)
+static inline int is_name(const struct column_builder *node, const uint8_t *from, size_t length)
 {
     return node->name_length == length && memcmp(node->name, from, length) == 0;
 }
 
 /* The field of that name, or NULL. Documents mostly have the order of the schema, so the search begins there. */
-static struct json_node *find_field(struct json_node *node, int *next, const uint8_t *from, size_t length)
+static struct column_builder *find_field(struct column_builder *node, int *next, const uint8_t *from, size_t length)
 {
     for (int i = 0; i < node->child_count; i++) {
         int index = *next + i < node->child_count ? *next + i : *next + i - node->child_count;
@@ -104,7 +104,7 @@ static struct json_node *find_field(struct json_node *node, int *next, const uin
 }
 
 /* Where the very name that is next in the schema follows, one comparison is all it takes. */
-static inline int take_expected_name(struct json_cursor *r, const struct json_node *child)
+static inline int take_expected_name(struct json_cursor *r, const struct column_builder *child)
 {
     size_t length = child->name_length;
     if (!child->is_plain || (size_t)(r->end - r->p) < length + 2 || r->p[0] != '"' || r->p[length + 1] != '"'
@@ -115,7 +115,7 @@ static inline int take_expected_name(struct json_cursor *r, const struct json_no
 }
 
 /* Takes a name and its colon; `field` is NULL where the schema has none of that name. */
-static inline int take_name(struct json_cursor *r, struct json_node *node, int *next, struct json_node **field)
+static inline int take_name(struct json_cursor *r, struct column_builder *node, int *next, struct column_builder **field)
 {
     const uint8_t *from, *to;
     *field = node->children + *next;
@@ -131,7 +131,7 @@ static inline int take_name(struct json_cursor *r, struct json_node *node, int *
     return json_take_colon(r);
 }
 
-static enum json_outcome read_struct(struct json_cursor *r, struct json_node *node)
+static enum json_outcome read_struct(struct json_cursor *r, struct column_builder *node)
 {
     int64_t row = node->length;
     int next = 0;
@@ -144,7 +144,7 @@ static enum json_outcome read_struct(struct json_cursor *r, struct json_node *no
     if (!more)
         json_leave(r);
     while (more) {
-        struct json_node *field;
+        struct column_builder *field;
         if (take_name(r, node, &next, &field) < 0)
             return JSON_STOPPED;
         if (field == NULL) {
@@ -152,7 +152,7 @@ static enum json_outcome read_struct(struct json_cursor *r, struct json_node *no
                 return JSON_STOPPED;
         } else {
             if (field->length > row)
-                json_node_truncate(field, row);
+                column_builder_truncate(field, row);
             enum json_outcome found = read_value(r, field);
             if (found == JSON_STOPPED)
                 return JSON_STOPPED;
@@ -163,21 +163,21 @@ static enum json_outcome read_struct(struct json_cursor *r, struct json_node *no
             return JSON_STOPPED;
     }
     for (int i = 0; i < node->child_count; i++)
-        if (node->children[i].length == row && json_node_append_null(&node->children[i]) < 0)
+        if (node->children[i].length == row && column_builder_append_null(&node->children[i]) < 0)
             return json_out_of_memory(r);
-    return json_node_append_parent(node) < 0 ? json_out_of_memory(r) : worst;
+    return column_builder_append_parent(node) < 0 ? json_out_of_memory(r) : worst;
 }
 
-static enum json_outcome read_value(struct json_cursor *r, struct json_node *node)
+static enum json_outcome read_value(struct json_cursor *r, struct column_builder *node)
 {
     if (json_at(r, 'n') && JSON_TAKE_WORD(r, "null"))
-        return json_node_append_null(node) < 0 ? json_out_of_memory(r) : JSON_READ;
+        return column_builder_append_null(node) < 0 ? json_out_of_memory(r) : JSON_READ;
     switch (node->kind) {
-    case JSON_LIST:
+    case COLUMN_LIST:
         return read_list(r, node);
-    case JSON_MAP:
+    case COLUMN_MAP:
         return read_map(r, node);
-    case JSON_STRUCT:
+    case COLUMN_STRUCT:
         return read_struct(r, node);
     default:
         return json_read_leaf(r, node);
@@ -185,16 +185,16 @@ static enum json_outcome read_value(struct json_cursor *r, struct json_node *nod
 }
 
 /* A struct that is there, and has nothing in it. */
-static int append_empty(struct json_node *root)
+static int append_empty(struct column_builder *root)
 {
     for (int i = 0; i < root->child_count; i++)
-        if (json_node_append_null(&root->children[i]) < 0)
+        if (column_builder_append_null(&root->children[i]) < 0)
             return -1;
-    return json_node_append_parent(root);
+    return column_builder_append_parent(root);
 }
 
 /* Appends one document: 0, 1 where it is malformed, -1 without memory. Blanks alone are a null. */
-static int read_document(struct json_cursor *cursor, struct json_node *root, const uint8_t *data, size_t size)
+static int read_document(struct json_cursor *cursor, struct column_builder *root, const uint8_t *data, size_t size)
 {
     int64_t row = root->length;
     enum json_outcome found = JSON_WRONG;
@@ -204,7 +204,7 @@ static int read_document(struct json_cursor *cursor, struct json_node *root, con
     cursor->depth = 0;
     json_skip_blanks(cursor);
     if (cursor->p == cursor->end)
-        return json_node_append_null(root);
+        return column_builder_append_null(root);
     if (json_at(cursor, '{')) {
         found = read_struct(cursor, root);
         json_skip_blanks(cursor);
@@ -220,7 +220,7 @@ static int read_document(struct json_cursor *cursor, struct json_node *root, con
     if (found == JSON_READ)
         return 0;
     if (found != JSON_PARTLY) {
-        json_node_truncate(root, row);
+        column_builder_truncate(root, row);
         if (append_empty(root) < 0)
             return -1;
     }
@@ -242,7 +242,7 @@ static void describe(const struct json_cursor *cursor, int64_t row, struct json_
     failure->position = cursor->problem_at - cursor->start;
 }
 
-int64_t json_read_documents(struct json_node *root, const uint8_t *validity, const int32_t *offsets,
+int64_t json_read_documents(struct column_builder *root, const uint8_t *validity, const int32_t *offsets,
                             const uint8_t *data, int64_t from, int64_t rows, uint8_t *malformed,
                             struct json_failure *failure)
 {
@@ -253,7 +253,7 @@ int64_t json_read_documents(struct json_node *root, const uint8_t *validity, con
     for (int64_t row = 0; row < rows && count >= 0; row++) {
         int found;
         if (is_null(validity, from + row)) {
-            found = json_node_append_null(root);
+            found = column_builder_append_null(root);
         } else {
             int32_t start = offsets[from + row];
             found = read_document(&cursor, root, data + start, (size_t)(offsets[from + row + 1] - start));

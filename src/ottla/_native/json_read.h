@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "json_node.h"
+#include "column_builder.h"
 
 /* The first malformed document. */
 struct json_failure {
@@ -21,6 +21,6 @@ struct json_failure {
 
 /* Appends `rows` documents and sets the bits of those that are malformed: how many, or -1 without memory.
  * `validity` is NULL where none is null; `from` is the first row, in the sense of Arrow. */
-int64_t json_read_documents(struct json_node *root, const uint8_t *validity, const int32_t *offsets,
+int64_t json_read_documents(struct column_builder *root, const uint8_t *validity, const int32_t *offsets,
                             const uint8_t *data, int64_t from, int64_t rows, uint8_t *malformed,
                             struct json_failure *failure);

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "utf8.h"
+
 #define ONES 0x0101010101010101ull
 #define HIGHS 0x8080808080808080ull
 
@@ -29,34 +31,6 @@ static inline const uint8_t *skip_plain(const uint8_t *p, const uint8_t *end, ui
     while (p < end && *p >= 0x20 && *p < 0x80 && *p != quote && *p != '\\')
         p++;
     return p;
-}
-
-static inline int is_tail(uint8_t byte)
-{
-    return (byte & 0xc0) == 0x80;
-}
-
-/* Behind one character of two to four bytes; NULL where it is not UTF-8: overlong, a surrogate, beyond the last. */
-static const uint8_t *skip_character(const uint8_t *p, const uint8_t *end)
-{
-    ptrdiff_t left = end - p;
-    uint8_t first = p[0];
-    if (first < 0xc2)
-        return NULL;
-    if (first < 0xe0)
-        return left >= 2 && is_tail(p[1]) ? p + 2 : NULL;
-    if (first < 0xf0) {
-        if (left < 3 || !is_tail(p[1]) || !is_tail(p[2]))
-            return NULL;
-        if ((first == 0xe0 && p[1] < 0xa0) || (first == 0xed && p[1] >= 0xa0))
-            return NULL;
-        return p + 3;
-    }
-    if (first > 0xf4 || left < 4 || !is_tail(p[1]) || !is_tail(p[2]) || !is_tail(p[3]))
-        return NULL;
-    if ((first == 0xf0 && p[1] < 0x90) || (first == 0xf4 && p[1] >= 0x90))
-        return NULL;
-    return p + 4;
 }
 
 static inline int hex_digit(uint8_t byte)
@@ -104,7 +78,7 @@ const uint8_t *json_string_end(const uint8_t *p, const uint8_t *end, uint8_t quo
             p = skip_escape(p, end);
             *problem = "a backslash begins no escape of JSON";
         } else if (*p >= 0x80) {
-            p = skip_character(p, end);
+            p = utf8_skip(p, end);
             *problem = "a string is not UTF-8";
         } else {
             p = NULL;

@@ -30,6 +30,23 @@ def test_json_is_a_format_in_any_case(text: str) -> None:
     assert parsed(value_format=text) == ValueEncoding(format="json", malformed_column="_malformed")
 
 
+def test_avro_has_a_schema_and_an_id_if_they_are_given() -> None:
+    assert parsed(value_format="avro") == ValueEncoding(format="avro")
+    found = parsed(value_format="Avro", value_schema='"long"', value_schema_id="7")
+    assert found == ValueEncoding(format="avro", schema='"long"', schema_id=7)
+
+
+@pytest.mark.parametrize("form", ["json", "string", None])
+def test_the_id_of_a_schema_is_for_avro_only(form: str | None) -> None:
+    with pytest.raises(OptionError, match=r"'value\.schema\.id' needs value\.format=avro"):
+        parsed(value_schema_id="7", **({} if form is None else {"value_format": form}))
+
+
+def test_the_id_of_a_schema_is_a_number() -> None:
+    with pytest.raises(OptionError, match=r"'value\.schema\.id' cannot be '-1': it takes a whole number"):
+        parsed(value_format="avro", value_schema_id="-1")
+
+
 @pytest.mark.parametrize("text", ["string", "bytes"])
 def test_strings_and_bytes_need_no_encoding(text: str) -> None:
     assert parsed(value_format=text) is None
@@ -37,7 +54,7 @@ def test_strings_and_bytes_need_no_encoding(text: str) -> None:
 
 def test_another_format_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(
-        OptionError, match=r"'value\.format' cannot be 'xml': it takes json, .*string and bytes"
+        OptionError, match=r"'value\.format' cannot be 'xml': it takes json or avro, .*string and bytes"
     ):
         parsed(value_format="xml")
 

@@ -139,6 +139,52 @@ def test_a_column_of_malformed_values_is_binary() -> None:
         columns_of(schema_of(id=LongType(), _malformed=StringType()))
 
 
+# Avro
+
+AVRO = """{"type": "record", "name": "order", "fields": [
+    {"name": "id", "type": "long"}, {"name": "name", "type": ["null", "string"], "default": null}]}"""
+
+
+def test_avro_is_written_by_the_schema_that_is_given() -> None:
+    encoding = ValueEncoding(format="avro", schema=AVRO)
+    schema = schema_of("key", name=StringType(), id=LongType(), _malformed=BinaryType())
+    # What could be read of the malformed value has no id, which the schema wants.
+    columns = {
+        "key": [b"k"] * 3,
+        "name": ["a", "b", None],
+        "id": [1, None, 3],
+        "_malformed": [None, b"raw", None],
+    }
+    assert written(schema, pa.record_batch(columns), encoding) == [b"\x02\x02\x02a", b"raw", b"\x06\x00"]
+
+
+def test_what_is_no_record_in_avro_is_written_of_one_column() -> None:
+    encoding = ValueEncoding(format="avro", schema='["null", "string"]')
+    batch = pa.record_batch({"value": ["a", None]})
+    assert written(schema_of(value=StringType()), batch, encoding) == [b"\x02\x02a", b"\x00"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "avro", "error"),
+    [
+        (schema_of(id=LongType(), other=LongType()), AVRO, "no field for the column other"),
+        (
+            schema_of(value=StructType([StructField("id", StringType())])),
+            AVRO,
+            "id is long .*string is not written as",
+        ),
+        (schema_of(id=VariantType()), None, "id of type variant cannot be written as Avro"),
+        (schema_of(value=StringType()), None, "value.format is avro, but .* text already"),
+        (schema_of(id=LongType()), "{", "value.schema is not the JSON of an Avro schema"),
+    ],
+)
+def test_columns_that_do_not_go_with_avro_are_refused_on_the_driver(
+    schema: StructType, avro: str | None, error: str
+) -> None:
+    with pytest.raises(ValueError, match=error):
+        columns_of(schema, ValueEncoding(format="avro", schema=avro))
+
+
 # What is refused
 
 
@@ -160,7 +206,7 @@ def test_a_column_of_malformed_values_is_binary() -> None:
         (schema_of(m=MapType(StringType(), VariantType())), r"m\{\} is of type variant"),
         (
             StructType([StructField("a", LongType()), StructField("a", LongType()), StructField("A", LongType())]),
-            "more than one column a: readers",
+            "more than one column a: readers take",
         ),
         (schema_of(s=StructType([*POINT.fields, *POINT.fields])), "more than one column x, y in s"),
         (schema_of(**{"a\0b": LongType()}), r"'a\\x00b': Arrow ends names at a null"),

@@ -41,6 +41,21 @@ def test_columns_replace_the_value() -> None:
     ]
 
 
+def test_avro_says_its_columns_itself_and_they_can_be_chosen_from() -> None:
+    order = (
+        '{"type":"record","name":"R","fields":[{"name":"id","type":"long"},{"name":"at","type":"string"}]}'
+    )
+    options = parse(format="avro", schema=order, malformed="column")
+    assert names(options) == ["id bigint", "at string", "_malformed binary"]
+    assert names(parse(format="Avro", schema=order, nested="true")) == ["value struct<id:bigint,at:string>"]
+    assert names(parse(format="avro", schema='"long"')) == ["value bigint"]
+    assert options.bound_to(t.StructType([t.StructField("at", t.StringType())])) == options
+    with pytest.raises(
+        OptionError, match="the schema has the column id string, but the columns of the value"
+    ):
+        options.bound_to(t.StructType([t.StructField("id", t.StringType())]))
+
+
 def test_keys_are_read_in_any_case() -> None:
     parsed = ValueOptions.parse({"Value.Format": "json", "VALUE.SCHEMA": SCHEMA})
     assert parsed is not None
@@ -57,9 +72,26 @@ def test_options_travel() -> None:
     [
         (
             {"value.schema": SCHEMA},
-            "option 'value.schema' has no meaning without value.format: set it to json or string",
+            "option 'value.schema' has no meaning without value.format: set it to json, avro or string",
         ),
-        ({"value.format": "avro"}, "option 'value.format' cannot be 'avro': it takes json or string"),
+        ({"value.format": "xml"}, "option 'value.format' cannot be 'xml': it takes json, avro or string"),
+        (
+            {"value.format": "avro"},
+            "value.format is avro, but nothing says what the values were written with: "
+            "set value.schema to the JSON of the Avro schema",
+        ),
+        (
+            {"value.format": "avro", "value.schema": '"int"', "value.nested": "true"},
+            "option 'value.nested' has no meaning where value.schema is no record: the column is named value anyway",
+        ),
+        (
+            {"value.format": "avro", "value.schema": '"int"', "value.schema.id": "-1"},
+            "option 'value.schema.id' cannot be '-1': it takes a whole number of at least 0",
+        ),
+        (
+            {"value.format": "json", "value.schema": SCHEMA, "value.schema.id": "1"},
+            "option 'value.schema.id' needs value.format=avro",
+        ),
         (
             {"value.format": "json", "value.malformed": "ignore"},
             "option 'value.malformed' cannot be 'ignore': it takes fail, drop or column",
@@ -71,7 +103,7 @@ def test_options_travel() -> None:
         (
             {"value.format": "string", "value.schema": SCHEMA},
             "option 'value.schema' has no meaning with value.format=string: "
-            "leave it out, or set value.format to json",
+            "leave it out, or set value.format to json or avro",
         ),
         (
             {"value.format": "string", "value.malformed.column": "bad"},

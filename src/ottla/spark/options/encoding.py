@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, Self
 
-from ottla.spark.options.parsing import refused
+from ottla.spark.options.parsing import INT32, OptionError, optional, refused, whole
 
-EncodedFormat = Literal["json"]
+EncodedFormat = Literal["json", "avro"]
 
 _DEFAULT_COLUMN: Final = "_malformed"
 
@@ -25,6 +25,10 @@ class ValueEncoding:
     """How typed columns are written."""
 
     format: EncodedFormat
+    schema: str | None = None
+    """Of Avro; None: one is made from the columns."""
+    schema_id: int | None = None
+    """By which a schema registry knows it; None: values are not framed."""
     malformed_column: str = _DEFAULT_COLUMN
     """The column whose bytes are the value as they are, where they are not null. Rows need not have it."""
 
@@ -33,10 +37,15 @@ class ValueEncoding:
         """From options with names in lower case; None: the value comes as string or binary."""
         text = given.get("value.format")
         encoded = None if text is None else _format(text)
+        schema_id = optional(given, "value.schema.id", lambda *it: whole(*it, most=INT32))
+        if schema_id is not None and encoded != "avro":
+            raise OptionError("option 'value.schema.id' needs value.format=avro")
         if encoded is None:
             return None
         return cls(
             format=encoded,
+            schema=given.get("value.schema") if encoded == "avro" else None,
+            schema_id=schema_id,
             malformed_column=given.get("value.malformed.column", _DEFAULT_COLUMN),
         )
 
@@ -45,6 +54,10 @@ def _format(text: str) -> EncodedFormat | None:
     match text.strip().lower():
         case "json":
             return "json"
+        case "avro":
+            return "avro"
         case "string" | "bytes":
             return None
-    raise refused("value.format", text, "json, or string and bytes for a value that is written as it is")
+    raise refused(
+        "value.format", text, "json or avro, or string and bytes for a value that is written as it is"
+    )

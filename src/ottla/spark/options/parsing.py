@@ -51,6 +51,7 @@ _SOURCE: Final = (
     "kafkaConsumer.pollTimeoutMs",
     "value.format",
     "value.schema",
+    "value.schema.id",
     "value.malformed",
     "value.malformed.column",
     "value.nested",

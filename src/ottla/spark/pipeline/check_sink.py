@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from ottla.spark.options.connector import SinkOptions
 from ottla.spark.options.parsing import KAFKA_PREFIX, SPELLED, OptionError
-from ottla.spark.pipeline.check_source import WORDS, columns_of, connector_mistake, unknown_option
+from ottla.spark.pipeline.check_source import columns_of, connector_mistake, unknown_option
 from ottla.spark.pipeline.check_types import choice
-from ottla.spark.pipeline.mistakes import Mistake, of_option
+from ottla.spark.pipeline.mistakes import Mistake
 from ottla.spark.pipeline.model import OutputMode, ValueFormat
 from ottla.spark.pipeline.options import SET_BY_SINK, sink_id, sink_options
 from ottla.spark.pipeline.texts import (
-    alternatives,
     did_you_mean,
     pipeline_mistake,
     topic_mistake,
@@ -34,7 +33,7 @@ def sink_mistakes(pipeline: Pipeline, name: str, kafka: Mapping[str, str]) -> It
     sink = pipeline.sinks[name]
     found = [*_own_mistakes(pipeline, sink), *_option_mistakes(sink)]
     if not found:
-        found += [*_of_id(pipeline, name), *_of_connector(pipeline, name, kafka)]
+        found += list(_of_id(pipeline, name)) or list(_of_connector(pipeline, name, kafka))
     for where, what in found:
         yield Mistake(("sinks", name, *where), what)
 
@@ -78,10 +77,10 @@ def _of_columns(pipeline: Pipeline, sink: TopicSink) -> Iterator[Mistake]:
         elif column.lower() in [each.lower() for each in sink.columns[:number]]:
             yield Mistake(("columns",), f"{column} is there twice; leave one out")
     untyped = sink.format in ("bytes", "string")
-    if untyped and sink.columns and sink.columns != ("value",):
+    if untyped and len(sink.columns) > 1:
         yield Mistake(
             ("columns",),
-            f"a sink of format {sink.format} writes one column, value; leave it out, or write the format json",
+            f"a sink of format {sink.format} writes one column; name one, or write the format json",
         )
         return
     there = _known_columns(pipeline)
@@ -90,9 +89,9 @@ def _of_columns(pipeline: Pipeline, sink: TopicSink) -> Iterator[Mistake]:
     wanted = sink.columns or (("value",) if untyped else ())
     for column in wanted:
         if column.strip() and column.lower() not in map(str.lower, there):
-            advice = did_you_mean(column, there) or f" there are {alternatives(there)}"
-            where = ("columns",) if sink.columns else ("format",)
-            yield Mistake(where, f"{sink.format} writes the column {column}, which the rows lack;{advice}")
+            advice = did_you_mean(column, there) or f" there are {', '.join(there)}"
+            where, which = ("columns", "it names") if sink.columns else ("format", f"{sink.format} writes")
+            yield Mistake((where,), f"{which} the column {column}, which the rows lack;{advice}")
 
 
 def _known_columns(pipeline: Pipeline) -> list[str] | None:
@@ -153,7 +152,4 @@ def _of_connector(pipeline: Pipeline, name: str, kafka: Mapping[str, str]) -> It
     try:
         SinkOptions.parse(options)
     except OptionError as error:
-        if "value.schema" in str(error) or "Avro" in str(error):
-            yield Mistake(("schema",), of_option(error, "value.schema", WORDS))
-        else:
-            yield connector_mistake(error, sink.options)
+        yield connector_mistake(error, sink.options)

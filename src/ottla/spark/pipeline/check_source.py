@@ -5,6 +5,7 @@ Not here: how it stands to other sources and to sinks (`checks`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, get_args
 
@@ -26,6 +27,9 @@ WORDS: Final[Mapping[str, str]] = {
     SPELLED.get(name, name): key for name, key in (*SET_BY_SINK.items(), *SET_BY_SOURCE.items())
 }
 """Options by their names, and the keys that set them."""
+_OPTION_FIRST: Final = re.compile(
+    rf"(?:option ')?({'|'.join(re.escape(name) for name in WORDS if name.startswith('value.'))})(?![\w.])"
+)
 _OF_SPARK: Final = ("checkpointlocation", "path", "paths", "queryname", "outputmode", "sourcename")
 _OF_STREAMS: Final = ("maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay", "ottla.commit.group")
 _OF_BATCHES: Final = ("endingoffsets", "endingoffsetsbytimestamp", "endingtimestamp")
@@ -260,7 +264,7 @@ def _of_connector(pipeline: Pipeline, name: str, kafka: Mapping[str, str]) -> It
 
 
 def connector_mistake(error: OptionError, options: Mapping[str, str]) -> Mistake:
-    """At the option that the connector names, as far as one of the user's is named."""
+    """At the option of the user that the connector names, or at the key that sets the one that it begins with."""
     text = without_secrets(str(error), options)
     for name in sorted(options, key=len, reverse=True):
         bare = name.lower().removeprefix(KAFKA_PREFIX)
@@ -268,4 +272,6 @@ def connector_mistake(error: OptionError, options: Mapping[str, str]) -> Mistake
             return Mistake(("options", name), of_property(OptionError(text), bare, WORDS))
         if name.lower() in text.lower():
             return Mistake(("options", name), of_option(OptionError(text), name, WORDS))
-    return Mistake((), of_option(OptionError(text), "", WORDS))
+    first = _OPTION_FIRST.match(text)
+    option = "" if first is None else first[1]
+    return Mistake((WORDS[option],) if option else (), of_option(OptionError(text), option, WORDS))

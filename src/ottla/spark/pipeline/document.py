@@ -121,7 +121,7 @@ class Document:
             # Names of sources mean nothing to it now.
             unread.add(("transform",))
         for where, what in mistakes:
-            if not any(where[: len(table)] == table for table in unread):
+            if not any(where[: len(table)] == table[: len(where)] for table in unread):
                 self.mistake(where, what)
 
 

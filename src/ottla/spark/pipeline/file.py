@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.spark.options.parsing import OptionError
 from ottla.spark.pipeline import transform as transforms
 from ottla.spark.pipeline.document import Document
 from ottla.spark.pipeline.lines import key_lines
@@ -105,7 +106,7 @@ def _override(document: Document, name: str, value: str) -> None:
     elif table == "spark" and rest:
         document.override(("spark", name), value)
     else:
-        raise ValueError(
+        raise OptionError(
             f"{name!r} cannot be overridden: {', '.join(_OVERRIDES)} can, and names that begin with kafka. or spark."
         )
 

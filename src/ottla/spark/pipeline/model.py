@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -109,6 +109,9 @@ class Pipeline:
         from ottla.spark.pipeline.checks import check
 
         check(self)
+        # What was checked is what runs, also if a program goes on with its dicts.
+        for name in ("kafka", "sources", "sinks", "spark"):
+            object.__setattr__(self, name, dict(getattr(self, name)))
 
     @staticmethod
     def from_file(path: str | Path, *, overrides: Mapping[str, str] | None = None) -> Pipeline:
@@ -121,14 +124,18 @@ class Pipeline:
 
         return load(path, overrides=overrides)
 
-    def start(self, spark: SparkSession | None = None) -> RunningPipeline:
+    def start(
+        self, spark: SparkSession | None = None, *, master: str | None = None, remote: str | None = None
+    ) -> RunningPipeline:
         """Start the query of each sink, in `spark` or in a session of its own, and return what watches them."""
         from ottla.spark.pipeline.running import start
 
-        return start(self, spark)
+        return start(self, spark, master=master, remote=remote)
 
-    def run(self, spark: SparkSession | None = None, **how: Any) -> None:
-        """Start, and wait until all queries have ended or one has failed; see `running.run`."""
+    def run(
+        self, spark: SparkSession | None = None, *, master: str | None = None, remote: str | None = None
+    ) -> None:
+        """Start, and wait until all queries have ended, or one has failed."""
         from ottla.spark.pipeline.running import run
 
-        run(self, spark, **how)
+        run(self, spark, master=master, remote=remote)

@@ -123,9 +123,7 @@ def _of_function(function: Callable[..., Any], sources: Mapping[str, TopicSource
     wanted = _parameters(function)
     for source in sources:
         if wanted is not None and source not in wanted:
-            yield Mistake(
-                _WHERE, f"{name} has no parameter {source}; add it, or leave the source of that name out"
-            )
+            yield Mistake(_WHERE, f"{name} has no parameter {source}; add it, or leave that source out")
 
 
 def _is_wanted(parameter: inspect.Parameter) -> bool:

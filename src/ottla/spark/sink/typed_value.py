@@ -48,7 +48,7 @@ class TypedValue:
             index = schema.names.index("value")
             kind = schema.fields[index].dataType
             if isinstance(kind, t.StructType):
-                check_json(kind, "value")
+                _check_types(tuple(kind.fields), encoding, "value")
                 return cls(encoding, tuple(kind.fields), (index,), True, malformed)
         indices = tuple(
             index
@@ -128,13 +128,14 @@ def _check_columns(fields: tuple[t.StructField, ...], encoding: ValueEncoding) -
             f"value.format is {encoding.format}, but no column makes the value: there are only those that stand "
             f"beside it ({', '.join(sorted(_BESIDE_THE_VALUE))}, {encoding.malformed_column})"
         )
-    if [field.name for field in fields] == ["value"] and _is_text(fields[0].dataType):
+    is_alone = [field.name for field in fields] == ["value"]
+    if is_alone and encoding.schema is None and _is_text(fields[0].dataType):
         raise SinkColumnError(
             f"value.format is {encoding.format}, but the only column for the value is text already: value "
             f"{fields[0].dataType.simpleString()}. Leave value.format out to write it as it is, or make value a "
             "struct, or name the column otherwise"
         )
-    check_json(t.StructType(list(fields)), "")
+    _check_types(fields, encoding, "")
 
 
 def _is_text(kind: t.DataType) -> bool:
@@ -142,6 +143,19 @@ def _is_text(kind: t.DataType) -> bool:
 
 
 # Types
+
+
+def _check_types(fields: tuple[t.StructField, ...], encoding: ValueEncoding, path: str) -> None:
+    _check_names(t.StructType(list(fields)), path)
+    match encoding.format:
+        case "json":
+            check_json(t.StructType(list(fields)), path)
+        case "avro":
+            # Whether the columns go with the schema is for the encoder to say.
+            from ottla.spark.values.avro_encoder import AvroEncoder
+
+            AvroEncoder(fields, encoding.schema, encoding.schema_id)
+
 
 _LEAVES: Final = (
     t.NullType,
@@ -193,8 +207,8 @@ def _check_names(struct: t.StructType, path: str) -> None:
     twice = sorted({name for name in struct.names if struct.names.count(name) > 1})
     if twice:
         raise SinkColumnError(
-            f"there is more than one column {', '.join(twice)}{where}: readers of JSON take one of them, and not the "
-            "same one. Leave out the others"
+            f"there is more than one column {', '.join(twice)}{where}: readers take one of them, and not the same "
+            "one. Leave the others out"
         )
     for name in struct.names:
         if "\0" in name:

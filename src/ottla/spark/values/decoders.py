@@ -7,7 +7,10 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from ottla._native.json_columns import read_json
+from ottla._native.avro_columns import AvroColumns, read_avro
+from ottla._native.json_columns import JsonColumns, read_json
+from ottla.spark.values.avro_plan import plan_of
+from ottla.spark.values.avro_schema import parse_avro
 from ottla.spark.values.malformed import Malformed, Where, failure, raw_bytes
 from ottla.spark.values.options import ValueOptions
 from ottla.spark.values.types import arrow_schema
@@ -26,12 +29,21 @@ def decoder(options: ValueOptions, requested: Sequence[str]) -> ValueDecoder:
 
     A value is malformed where a requested column cannot be read; what stands in others is checked for syntax only.
     """
-    reader = _StringReader() if options.format == "string" else _JsonReader(options, requested)
-    return _Decoder(options, tuple(requested), reader)
+    return _Decoder(options, tuple(requested), _reader(options, requested))
 
 
 class _Reader(Protocol):
     def read(self, values: pa.Array) -> tuple[Arrays, Malformed | None]: ...
+
+
+def _reader(options: ValueOptions, requested: Sequence[str]) -> _Reader:
+    match options.format:
+        case "string":
+            return _StringReader()
+        case "json":
+            return _JsonReader(options, requested)
+        case "avro":
+            return _AvroReader(options, requested)
 
 
 class _Decoder:
@@ -54,24 +66,44 @@ class _Decoder:
         return [columns[name] for name in self._requested], keep
 
 
-class _JsonReader:
+class _Structs:
+    """The requested fields of the value, and how they become columns."""
+
     def __init__(self, options: ValueOptions, requested: Sequence[str]) -> None:
         fields = options.schema.fields if options.schema is not None else []
         self._nested = options.nested
         if not self._nested:
             fields = [field for field in fields if field.name in requested]
-        self._schema = arrow_schema(fields)
+        self.schema = arrow_schema(fields)
 
-    def read(self, values: pa.Array) -> tuple[Arrays, Malformed | None]:
-        found = read_json(self._schema, values)
+    def columns(self, found: JsonColumns | AvroColumns, length: int) -> tuple[Arrays, Malformed | None]:
         structs = pa.array(found)
         malformed = None
         if found.malformed is not None and found.problem is not None:
-            rows = _booleans(found.malformed, len(values))
-            malformed = Malformed(rows, found.first_malformed, found.problem)
+            malformed = Malformed(_booleans(found.malformed, length), found.first_malformed, found.problem)
         if self._nested:
             return {"value": structs}, malformed
-        return {name: structs.field(index) for index, name in enumerate(self._schema.names)}, malformed
+        return {name: structs.field(index) for index, name in enumerate(self.schema.names)}, malformed
+
+
+class _JsonReader:
+    def __init__(self, options: ValueOptions, requested: Sequence[str]) -> None:
+        self._structs = _Structs(options, requested)
+
+    def read(self, values: pa.Array) -> tuple[Arrays, Malformed | None]:
+        return self._structs.columns(read_json(self._structs.schema, values), len(values))
+
+
+class _AvroReader:
+    def __init__(self, options: ValueOptions, requested: Sequence[str]) -> None:
+        assert options.avro is not None
+        self._structs = _Structs(options, requested)
+        self._plan = plan_of(parse_avro(options.avro))
+        self._schema_id = options.schema_id
+
+    def read(self, values: pa.Array) -> tuple[Arrays, Malformed | None]:
+        found = read_avro(self._plan, self._structs.schema, values, self._schema_id)
+        return self._structs.columns(found, len(values))
 
 
 def _booleans(bits: bytes, length: int) -> pa.BooleanArray:

@@ -20,7 +20,14 @@ class ValueEncoder(Protocol):
 
 def encoder(encoding: ValueEncoding, fields: Sequence[t.StructField]) -> ValueEncoder:
     """What encodes structs of these fields, which `ottla.spark.sink.typed_value` has checked."""
-    return _json
+    match encoding.format:
+        case "json":
+            return _json
+        case "avro":
+            # Only where it is used, as it takes longer to load than JSON.
+            from ottla.spark.values.avro_encoder import AvroEncoder
+
+            return AvroEncoder(fields, encoding.schema, encoding.schema_id)
 
 
 def _json(columns: pa.StructArray) -> pa.Array:

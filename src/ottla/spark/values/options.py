@@ -12,25 +12,37 @@ from typing import Final, Literal
 
 from pyspark.sql import types as t
 
-from ottla.spark.options.parsing import OptionError, flag, refused
+from ottla.spark.options.parsing import INT32, OptionError, flag, refused, whole
 from ottla.spark.source.schema import KAFKA_TYPES
+from ottla.spark.values.avro_schema import columns_of, parse_avro
 from ottla.spark.values.ddl import parse_schema
 from ottla.spark.values.types import check, nullable
 
-ValueFormat = Literal["json", "string"]
+ValueFormat = Literal["json", "string", "avro"]
 WhenMalformed = Literal["fail", "drop", "column"]
 
 _KAFKA_NAMES: Final = frozenset(name.lower() for name in KAFKA_TYPES if name != "value")
 _DEFAULT_COLUMN: Final = "_malformed"
-_OTHERS: Final = ("value.schema", "value.malformed", "value.malformed.column", "value.nested")
+_OTHERS: Final = (
+    "value.schema",
+    "value.schema.id",
+    "value.malformed",
+    "value.malformed.column",
+    "value.nested",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueOptions:
-    """How values become columns. `schema` is None for strings, and for JSON until `bound_to` says it."""
+    """How values become columns. `schema` is None for strings, and for JSON until `bound_to` says it.
+
+    For Avro, `avro` is the JSON of the schema that values are written with, and `schema` what it is in Spark.
+    """
 
     format: ValueFormat
     schema: t.StructType | None = None
+    avro: str | None = None
+    schema_id: int | None = None
     malformed: WhenMalformed = "fail"
     malformed_column: str = _DEFAULT_COLUMN
     nested: bool = False
@@ -43,12 +55,16 @@ class ValueOptions:
             stray = next((name for name in _OTHERS if name in given), None)
             if stray is not None:
                 raise OptionError(
-                    f"option '{stray}' has no meaning without value.format: set it to json or string"
+                    f"option '{stray}' has no meaning without value.format: set it to json, avro or string"
                 )
             return None
+        form = _format(given["value.format"])
+        avro = _avro(given) if form == "avro" else None
         parsed = cls(
-            format=_format(given["value.format"]),
-            schema=_schema(given.get("value.schema")),
+            format=form,
+            schema=_schema(given.get("value.schema")) if avro is None else columns_of(parse_avro(avro)),
+            avro=avro,
+            schema_id=_schema_id(given, form),
             malformed=_when_malformed(given.get("value.malformed", "fail")),
             malformed_column=given.get("value.malformed.column", _DEFAULT_COLUMN),
             nested=flag("value.nested", given.get("value.nested", "false")),
@@ -133,8 +149,17 @@ class ValueOptions:
                 if name in given:
                     raise OptionError(
                         f"option '{name}' has no meaning with value.format=string: leave it out, "
-                        "or set value.format to json"
+                        "or set value.format to json or avro"
                     )
+        if (
+            self.avro is not None
+            and self.nested
+            and not isinstance(parse_avro(self.avro).spark, t.StructType)
+        ):
+            raise OptionError(
+                "option 'value.nested' has no meaning where value.schema is no record: "
+                "the column is named value anyway"
+            )
         if self.malformed != "column" and "value.malformed.column" in given:
             raise OptionError("option 'value.malformed.column' needs value.malformed=column")
         if not self.malformed_column:
@@ -161,11 +186,13 @@ class ValueOptions:
 
 def _format(text: str) -> ValueFormat:
     match text.strip().lower():
+        case "avro":
+            return "avro"
         case "json":
             return "json"
         case "string":
             return "string"
-    raise refused("value.format", text, "json or string")
+    raise refused("value.format", text, "json, avro or string")
 
 
 def _when_malformed(text: str) -> WhenMalformed:
@@ -185,3 +212,22 @@ def _schema(text: str | None) -> t.StructType | None:
     schema = parse_schema(text)
     check(schema)
     return nullable(schema)
+
+
+def _avro(given: Mapping[str, str]) -> str:
+    text = given.get("value.schema")
+    if text is None:
+        raise OptionError(
+            "value.format is avro, but nothing says what the values were written with: "
+            "set value.schema to the JSON of the Avro schema"
+        )
+    return text
+
+
+def _schema_id(given: Mapping[str, str], form: ValueFormat) -> int | None:
+    text = given.get("value.schema.id")
+    if text is None:
+        return None
+    if form != "avro":
+        raise OptionError("option 'value.schema.id' needs value.format=avro")
+    return whole("value.schema.id", text, most=INT32)

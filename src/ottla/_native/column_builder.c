@@ -1,4 +1,4 @@
-#include "json_node.h"
+#include "column_builder.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,17 +6,18 @@
 enum { FIRST_VALUES = 64, FIRST_BYTES = 4096 };
 
 /* A node's parts of the schema: what is in the format, without its children. */
-static int read_format(struct json_node *node, const char *format)
+static int read_format(struct column_builder *node, const char *format)
 {
     static const struct {
         const char *format;
-        enum json_kind kind;
+        enum column_kind kind;
         uint8_t width;
     } FORMATS[] = {
-        {"b", JSON_BOOLEAN, 0},   {"c", JSON_INT8, 1},   {"s", JSON_INT16, 2},  {"i", JSON_INT32, 4},
-        {"l", JSON_INT64, 8},     {"f", JSON_FLOAT, 4},  {"g", JSON_DOUBLE, 8}, {"u", JSON_STRING, 0},
-        {"z", JSON_BINARY, 0},    {"tdD", JSON_DATE, 4}, {"+l", JSON_LIST, 0},  {"+m", JSON_MAP, 0},
-        {"+s", JSON_STRUCT, 0},   {"tsu:UTC", JSON_TIMESTAMP, 8}, {"tsu:", JSON_TIMESTAMP_NTZ, 8},
+        {"n", COLUMN_NULL, 0},    {"b", COLUMN_BOOLEAN, 0}, {"c", COLUMN_INT8, 1},   {"s", COLUMN_INT16, 2},
+        {"i", COLUMN_INT32, 4},   {"l", COLUMN_INT64, 8},   {"f", COLUMN_FLOAT, 4},  {"g", COLUMN_DOUBLE, 8},
+        {"u", COLUMN_STRING, 0},  {"z", COLUMN_BINARY, 0},  {"tdD", COLUMN_DATE, 4}, {"+l", COLUMN_LIST, 0},
+        {"+m", COLUMN_MAP, 0},    {"+s", COLUMN_STRUCT, 0},
+        {"tsu:UTC", COLUMN_TIMESTAMP, 8}, {"tsu:", COLUMN_TIMESTAMP_NTZ, 8},
     };
     for (size_t i = 0; i < sizeof FORMATS / sizeof *FORMATS; i++)
         if (strcmp(format, FORMATS[i].format) == 0) {
@@ -30,7 +31,7 @@ static int read_format(struct json_node *node, const char *format)
         long scale = *end == ',' ? strtol(end + 1, &end, 10) : -1;
         if (*end != 0 || precision < 1 || precision > 38 || scale < 0 || scale > precision)
             return -2;
-        node->kind = JSON_DECIMAL;
+        node->kind = COLUMN_DECIMAL;
         node->width = 16;
         node->precision = (uint8_t)precision;
         node->scale = (uint8_t)scale;
@@ -47,28 +48,28 @@ static int is_plain(const char *name, size_t length)
     return 1;
 }
 
-static int has_offsets(const struct json_node *node)
+static int has_offsets(const struct column_builder *node)
 {
-    return node->kind == JSON_STRING || node->kind == JSON_BINARY || node->kind == JSON_LIST
-           || node->kind == JSON_MAP;
+    return node->kind == COLUMN_STRING || node->kind == COLUMN_BINARY || node->kind == COLUMN_LIST
+           || node->kind == COLUMN_MAP;
 }
 
 /* Lists have one child, maps one struct of two, which is what Arrow prescribes. */
-static int children_fit(const struct json_node *node, const struct ArrowSchema *schema)
+static int children_fit(const struct column_builder *node, const struct ArrowSchema *schema)
 {
-    if (node->kind == JSON_STRUCT)
+    if (node->kind == COLUMN_STRUCT)
         return schema->n_children < INT32_MAX;
-    if (node->kind == JSON_MAP)
+    if (node->kind == COLUMN_MAP)
         return schema->n_children == 1 && schema->children[0]->n_children == 2
                && strcmp(schema->children[0]->format, "+s") == 0
                && strcmp(schema->children[0]->children[0]->format, "u") == 0;
-    return schema->n_children == (node->kind == JSON_LIST);
+    return schema->n_children == (node->kind == COLUMN_LIST);
 }
 
-int json_node_make(struct json_node *node, const struct ArrowSchema *schema, int depth)
+int column_builder_make(struct column_builder *node, const struct ArrowSchema *schema, int depth)
 {
     memset(node, 0, sizeof *node);
-    if (depth > JSON_MOST_NESTING || schema->dictionary != NULL || read_format(node, schema->format) < 0
+    if (depth > COLUMN_MOST_NESTING || schema->dictionary != NULL || read_format(node, schema->format) < 0
         || !children_fit(node, schema))
         return -2;
     node->name = schema->name == NULL ? "" : schema->name;
@@ -80,9 +81,9 @@ int json_node_make(struct json_node *node, const struct ArrowSchema *schema, int
             return -1;
     }
     for (int64_t i = 0; i < schema->n_children; i++) {
-        int made = json_node_make(&node->children[i], schema->children[i], depth + 1);
+        int made = column_builder_make(&node->children[i], schema->children[i], depth + 1);
         if (made < 0) {
-            json_node_free(node);
+            column_builder_free(node);
             return made;
         }
         node->child_count++;
@@ -90,7 +91,17 @@ int json_node_make(struct json_node *node, const struct ArrowSchema *schema, int
     return 0;
 }
 
-static void free_buffers(struct json_node *node)
+int column_builder_holds(const struct column_builder *node, enum column_kind kind)
+{
+    if (node->kind == kind)
+        return 1;
+    for (int i = 0; i < node->child_count; i++)
+        if (column_builder_holds(&node->children[i], kind))
+            return 1;
+    return 0;
+}
+
+static void free_buffers(struct column_builder *node)
 {
     free(node->validity);
     free(node->offsets);
@@ -100,10 +111,10 @@ static void free_buffers(struct json_node *node)
     node->length = node->capacity = node->data_capacity = 0;
 }
 
-void json_node_free(struct json_node *node)
+void column_builder_free(struct column_builder *node)
 {
     for (int i = 0; i < node->child_count; i++)
-        json_node_free(&node->children[i]);
+        column_builder_free(&node->children[i]);
     free(node->children);
     node->children = NULL;
     node->child_count = 0;
@@ -126,7 +137,7 @@ static size_t bits(int64_t values)
     return (size_t)(values + 7) / 8;
 }
 
-int json_node_reserve(struct json_node *node, int64_t values)
+int column_builder_reserve(struct column_builder *node, int64_t values)
 {
     if (values <= node->capacity)
         return 0;
@@ -144,7 +155,7 @@ int json_node_reserve(struct json_node *node, int64_t values)
     } else if (node->width > 0) {
         if (grow(&node->data, (size_t)capacity * node->width) < 0)
             return -1;
-    } else if (node->kind == JSON_BOOLEAN) {
+    } else if (node->kind == COLUMN_BOOLEAN) {
         if (grow(&node->data, bits(capacity)) < 0)
             return -1;
     }
@@ -152,17 +163,17 @@ int json_node_reserve(struct json_node *node, int64_t values)
     return 0;
 }
 
-int json_node_reserve_columns(struct json_node *node, int64_t values)
+int column_builder_reserve_columns(struct column_builder *node, int64_t values)
 {
-    if (json_node_reserve(node, values) < 0)
+    if (column_builder_reserve(node, values) < 0)
         return -1;
-    for (int i = 0; node->kind == JSON_STRUCT && i < node->child_count; i++)
-        if (json_node_reserve_columns(&node->children[i], values) < 0)
+    for (int i = 0; node->kind == COLUMN_STRUCT && i < node->child_count; i++)
+        if (column_builder_reserve_columns(&node->children[i], values) < 0)
             return -1;
     return 0;
 }
 
-int json_node_reserve_bytes(struct json_node *node, int64_t bytes)
+int column_builder_reserve_bytes(struct column_builder *node, int64_t bytes)
 {
     if (bytes <= node->data_capacity)
         return 0;
@@ -175,7 +186,7 @@ int json_node_reserve_bytes(struct json_node *node, int64_t bytes)
     return 0;
 }
 
-static int make_validity(struct json_node *node)
+static int make_validity(struct column_builder *node)
 {
     node->validity = malloc(bits(node->capacity));
     if (node->validity == NULL)
@@ -185,23 +196,27 @@ static int make_validity(struct json_node *node)
 }
 
 /* What stands under a null is never read, but it is not left to chance. */
-static void clear_value(struct json_node *node)
+static void clear_value(struct column_builder *node)
 {
     if (node->width > 0)
         memset(node->data + node->length * node->width, 0, node->width);
-    else if (node->kind == JSON_BOOLEAN)
+    else if (node->kind == COLUMN_BOOLEAN)
         node->data[node->length / 8] &= (uint8_t) ~(1u << (node->length % 8));
     else if (has_offsets(node))
         node->offsets[node->length + 1] = node->offsets[node->length];
 }
 
-int json_node_append_null(struct json_node *node)
+int column_builder_append_null(struct column_builder *node)
 {
-    if (json_node_room(node) < 0 || (node->validity == NULL && make_validity(node) < 0))
+    if (node->kind == COLUMN_NULL) {
+        node->length++;
+        return 0;
+    }
+    if (column_builder_room(node) < 0 || (node->validity == NULL && make_validity(node) < 0))
         return -1;
-    if (node->kind == JSON_STRUCT)
+    if (node->kind == COLUMN_STRUCT)
         for (int i = 0; i < node->child_count; i++)
-            if (json_node_append_null(&node->children[i]) < 0)
+            if (column_builder_append_null(&node->children[i]) < 0)
                 return -1;
     clear_value(node);
     node->validity[node->length / 8] &= (uint8_t) ~(1u << (node->length % 8));
@@ -209,40 +224,45 @@ int json_node_append_null(struct json_node *node)
     return 0;
 }
 
-int json_node_append_bytes(struct json_node *node, const uint8_t *bytes, size_t length)
+int column_builder_append_bytes(struct column_builder *node, const uint8_t *bytes, size_t length)
 {
-    if (json_node_room(node) < 0)
+    if (column_builder_room(node) < 0)
         return -1;
     int32_t at = node->offsets[node->length];
-    if (at + (int64_t)length > node->data_capacity && json_node_reserve_bytes(node, at + (int64_t)length) < 0)
+    if ((int64_t)length > INT32_MAX - at)
+        return -1;
+    if (at + (int64_t)length > node->data_capacity && column_builder_reserve_bytes(node, at + (int64_t)length) < 0)
         return -1;
     if (length > 0)
         memcpy(node->data + at, bytes, length);
     node->offsets[node->length + 1] = at + (int32_t)length;
-    json_node_set_valid(node);
+    column_builder_set_valid(node);
     return 0;
 }
 
-int json_node_append_parent(struct json_node *node)
+int column_builder_append_parent(struct column_builder *node)
 {
-    if (json_node_room(node) < 0)
+    if (column_builder_room(node) < 0)
         return -1;
-    if (has_offsets(node))
+    if (has_offsets(node)) {
+        if (node->children[0].length > INT32_MAX)
+            return -1;
         node->offsets[node->length + 1] = (int32_t)node->children[0].length;
-    json_node_set_valid(node);
+    }
+    column_builder_set_valid(node);
     return 0;
 }
 
-void json_node_truncate(struct json_node *node, int64_t length)
+void column_builder_truncate(struct column_builder *node, int64_t length)
 {
     if (node->length > length)
         node->length = length;
     /* Children may be ahead of their parent: it is appended when all of it has been read. */
-    if (node->kind == JSON_STRUCT)
+    if (node->kind == COLUMN_STRUCT)
         for (int i = 0; i < node->child_count; i++)
-            json_node_truncate(&node->children[i], node->length);
+            column_builder_truncate(&node->children[i], node->length);
     else if (node->child_count > 0)
-        json_node_truncate(&node->children[0], node->offsets == NULL ? 0 : node->offsets[node->length]);
+        column_builder_truncate(&node->children[0], node->offsets == NULL ? 0 : node->offsets[node->length]);
 }
 
 struct array_private {
@@ -266,9 +286,11 @@ static void release_array(struct ArrowArray *array)
     array->release = NULL;
 }
 
-static int64_t count_nulls(const struct json_node *node)
+static int64_t count_nulls(const struct column_builder *node)
 {
     int64_t valid = 0;
+    if (node->kind == COLUMN_NULL)
+        return node->length;
     if (node->validity == NULL)
         return 0;
     for (int64_t i = 0; i < node->length / 8; i++)
@@ -279,7 +301,7 @@ static int64_t count_nulls(const struct json_node *node)
 }
 
 /* The array with its buffers, which are its own from here on, and no children yet. */
-static int export_buffers(struct json_node *node, struct ArrowArray *out)
+static int export_buffers(struct column_builder *node, struct ArrowArray *out)
 {
     static const uint64_t NOTHING = 0;
     struct array_private *private = calloc(1, sizeof *private);
@@ -290,6 +312,10 @@ static int export_buffers(struct json_node *node, struct ArrowArray *out)
                                .buffers = private->buffers,
                                .release = release_array,
                                .private_data = private};
+    if (node->kind == COLUMN_NULL) {
+        free_buffers(node);
+        return 0;
+    }
     private->owned[0] = node->validity;
     private->buffers[0] = out->null_count > 0 ? node->validity : NULL;
     out->n_buffers = 1;
@@ -298,7 +324,7 @@ static int export_buffers(struct json_node *node, struct ArrowArray *out)
         private->buffers[1] = node->offsets == NULL ? (const void *)&NOTHING : node->offsets;
         out->n_buffers = 2;
     }
-    if (node->kind != JSON_STRUCT && node->kind != JSON_LIST && node->kind != JSON_MAP) {
+    if (node->kind != COLUMN_STRUCT && node->kind != COLUMN_LIST && node->kind != COLUMN_MAP) {
         private->owned[2] = node->data;
         private->buffers[out->n_buffers++] = node->data == NULL ? (const void *)&NOTHING : node->data;
     }
@@ -308,7 +334,7 @@ static int export_buffers(struct json_node *node, struct ArrowArray *out)
     return 0;
 }
 
-int json_node_export(struct json_node *node, struct ArrowArray *out)
+int column_builder_export(struct column_builder *node, struct ArrowArray *out)
 {
     struct ArrowArray array;
     if (export_buffers(node, &array) < 0)
@@ -318,7 +344,7 @@ int json_node_export(struct json_node *node, struct ArrowArray *out)
     array.children = private->children;
     for (int i = 0; private->children != NULL && i < node->child_count; i++) {
         struct ArrowArray *child = calloc(1, sizeof *child);
-        if (child == NULL || json_node_export(&node->children[i], child) < 0) {
+        if (child == NULL || column_builder_export(&node->children[i], child) < 0) {
             free(child);
             break;
         }
