@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
-from ottla.spark.pipeline.model import TopicSource
-from ottla.spark.pipeline.transform import TransformError, load, mistakes
+from ottla.spark.pipeline.model import Pipeline, TopicSink, TopicSource
+from ottla.spark.pipeline.transform import TransformError, apply, load, mistakes
 
 ORDERS = {"orders": TopicSource(topics=("orders",))}
 BOTH = {**ORDERS, "customers": TopicSource(topics=("customers",), table=True)}
@@ -158,3 +158,51 @@ def test_what_cannot_be_loaded_is_said(folder: Path, text: str, named: str, said
     (folder / "revenue.py").write_text(text)
     with pytest.raises(TransformError, match=said):
         load(named, folder)
+
+
+# What it is given
+
+
+def pipeline_of(transform: Any, *sources: str) -> Pipeline:
+    return Pipeline(
+        "revenue",
+        kafka={"bootstrap.servers": "localhost:9092"},
+        sources={name: TopicSource(topics=(name,)) for name in sources},
+        transform=transform,
+        sinks={"totals": TopicSink(topic="totals", format="bytes")},
+        checkpoint="checkpoints",
+    )
+
+
+def test_without_a_transform_the_rows_are_those_of_the_source() -> None:
+    frame: Any = object()
+    session: Any = None
+    assert apply(pipeline_of(None, "orders"), session, {"orders": frame}) is frame
+
+
+def test_a_function_gets_the_sources_by_name_and_the_session() -> None:
+    given: list[Any] = []
+
+    def enrich(customers: Any, spark: Any, orders: Any) -> None:
+        given.extend((customers, spark, orders))
+
+    frames: Any = {"orders": "o", "customers": "c"}
+    session: Any = "s"
+    with pytest.raises(
+        TransformError, match="the transform enrich has returned NoneType; it must return a DataFrame"
+    ):
+        apply(pipeline_of(enrich, "orders", "customers"), session, frames)
+    assert given == ["c", "s", "o"]
+
+
+def test_a_function_that_takes_any_name_gets_all_sources() -> None:
+    given: dict[str, Any] = {}
+
+    def enrich(**frames: Any) -> None:
+        given.update(frames)
+
+    frames: Any = {"orders": "o", "customers": "c"}
+    session: Any = "s"
+    with pytest.raises(TransformError):
+        apply(pipeline_of(enrich, "orders", "customers"), session, frames)
+    assert given == frames

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from ottla.spark.options.connector import SinkOptions
 from ottla.spark.options.parsing import KAFKA_PREFIX, SPELLED, OptionError
-from ottla.spark.pipeline.check_source import columns_of, connector_mistake, unknown_option
+from ottla.spark.pipeline.check_source import WORDS, columns_of, connector_mistake, unknown_option
 from ottla.spark.pipeline.check_types import choice
-from ottla.spark.pipeline.mistakes import Mistake
+from ottla.spark.pipeline.mistakes import Mistake, of_option
 from ottla.spark.pipeline.model import OutputMode, ValueFormat
 from ottla.spark.pipeline.options import SET_BY_SINK, sink_id, sink_options
 from ottla.spark.pipeline.texts import (
@@ -68,6 +68,19 @@ def _of_schema(sink: TopicSink) -> Iterator[Mistake]:
         yield Mistake(
             ("schema",), "it is empty; write an Avro schema, or leave it out to have one made of the columns"
         )
+        return
+    from ottla.spark.values.avro_schema import columns_of as columns_of_avro
+    from ottla.spark.values.avro_schema import parse_avro
+
+    try:
+        fields = columns_of_avro(parse_avro(sink.schema)).names
+    except OptionError as error:
+        yield Mistake(("schema",), of_option(error, "value.schema", WORDS))
+        return
+    for column in sink.columns:
+        if column not in fields:
+            advice = did_you_mean(column, fields) or f" there are {', '.join(fields)}"
+            yield Mistake(("columns",), f"the schema has no field {column};{advice}")
 
 
 def _of_columns(pipeline: Pipeline, sink: TopicSink) -> Iterator[Mistake]:
