@@ -16,6 +16,7 @@ import typer
 from ottla.cli.pipeline.check import check
 from ottla.cli.pipeline.recover import recover
 from ottla.cli.pipeline.run import run
+from ottla.cli.pipeline.status import status
 
 app = typer.Typer(
     help="Run Spark pipelines that are described in a file, and look after them.\n\n"
@@ -29,4 +30,5 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(check)
+app.command()(status)
 app.command()(recover)

@@ -134,6 +134,11 @@ def _set_up_logging(debug: bool) -> None:
     )
     # Every call to the JVM would be in it.
     logging.getLogger("py4j").setLevel(logging.INFO if debug else logging.CRITICAL)
+    from pyspark.logger import PySparkLogger
+
+    # With handlers of their own, by which an error and its stack in the JVM become one line of JSON.
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = not debug
 
 
 @contextmanager
@@ -151,6 +156,8 @@ def _spark_log(debug: bool) -> Iterator[Path | None]:
     sys.stderr = os.fdopen(own, "w", buffering=1)
     try:
         yield Path(name)
+        # What has ended well leaves nothing behind.
+        Path(name).unlink()
     finally:
         sys.stderr.flush()
         os.dup2(own, 2)

@@ -91,14 +91,14 @@ def opened(pipeline: Pipeline, *, as_json: bool, log: Path | None) -> Iterator[V
         yield screen
 
 
-def _in_flight(last: Mapping[str, Totals], states: Mapping[str, str]) -> str:
-    """The micro-batches that run: one that ended is the last, so the next one does."""
-    numbers = [
-        f"{totals.last.batch_id + 1 if totals.last else '...'} of {sink}"
-        for sink, totals in last.items()
-        if states.get(sink) == "running"
+def _stopping(totals: Mapping[str, Totals], states: Mapping[str, str]) -> str:
+    """What is waited for: the micro-batch behind the last one that has ended."""
+    runs = [
+        f"micro-batch {last.batch_id + 1} of {sink}" if (last := totals[sink].last) else f"the first of {sink}"
+        for sink, state in states.items()
+        if state == "running"
     ]
-    return f"finishing micro-batch {', '.join(numbers)}" if numbers else "nothing is in flight"
+    return f"stopping: finishing {', '.join(runs)}" if runs else "stopping"
 
 
 class Lines:
@@ -128,7 +128,7 @@ class Lines:
             self._tell(sink)
         if stopping and not self._is_stopping:
             self._is_stopping = True
-            self._say(f"stopping: {_in_flight(self._of_run, states)}")
+            self._say(_stopping(self._of_run, states))
 
     def failed(self, reason: str) -> None:
         self._flush()
@@ -248,8 +248,8 @@ class Screen:
             if batch.dead_letters:
                 self._event(f"{batch.sink}: {batch.dead_letters:,} dead letters in batch {batch.batch_id}")
         totals = {name: sink.totals for name, sink in self._sinks.items()}
-        phase = f"stopping: {_in_flight(totals, states)}" if stopping else _phase(states)
-        self._go(phase, "yellow" if stopping or phase.startswith("starting") else "green")
+        phase = _stopping(totals, states) if stopping else _phase(states)
+        self._go(phase, "green" if phase in _COMES_AND_GOES else "yellow")
 
     def failed(self, reason: str) -> None:
         self._go("failed", "red")
@@ -264,7 +264,7 @@ class Screen:
         self._go("stopped" if stopped else "done", "green")
 
     def _go(self, phase: str, style: str) -> None:
-        if phase != self._phase and not (phase in _COMES_AND_GOES and self._phase in _COMES_AND_GOES):
+        if _kind(phase) != _kind(self._phase):
             self._event(phase)
         self._phase, self._style = phase, style
 
@@ -333,8 +333,12 @@ class Screen:
         ]
 
 
-_COMES_AND_GOES: Final = frozenset({"running", "waiting for rows"})
+_COMES_AND_GOES: Final = ("running", "waiting for rows")
 """With every micro-batch: that is to be seen, and is no event."""
+
+
+def _kind(phase: str) -> str:
+    return _COMES_AND_GOES[0] if phase in _COMES_AND_GOES else phase.partition(":")[0]
 
 
 def _phase(states: Mapping[str, str]) -> str:

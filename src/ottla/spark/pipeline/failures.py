@@ -20,7 +20,7 @@ _OF_THE_JVM: Final = re.compile(r"^\s*(at [\w.$/]+\(|\.\.\. \d+ more|Caused by: 
 _STREAM_FAILED: Final = re.compile(r"^\[STREAM_FAILED\] Query \[[^\]]*\] terminated with exception: ")
 # Behind the sentence of an AnalysisException: where in the SQL, and the plan.
 _PLAN: Final = re.compile(r";?( line \d+ pos \d+;?)?\n\s*['+:A-Z(].*\Z", re.DOTALL)
-_SQL_STATE: Final = re.compile(r" SQLSTATE: \w{5}")
+_SQL_STATE: Final = re.compile(r"\s*SQLSTATE: \w{5}")
 _TASK: Final = re.compile(
     r"^(Job aborted due to stage failure: |Task \d+ in stage [\d.]+ failed \d+ times, most recent failure: "
     r"|Lost task [\d.]+ in stage [\d.]+ \([^)]*\)(?: \([^)]*\))*: )+"
@@ -40,7 +40,7 @@ class PipelineFailedError(KafkaError):
 def reason(error: BaseException) -> str:
     """What the user is to read of an error of Spark's."""
     text = _python_error(str(error)) or _without_stack(str(error))
-    text = " ".join(text.split()) or type(error).__name__
+    text = " ".join(_SQL_STATE.sub("", text).split()) or type(error).__name__
     return text if len(text) <= _LONGEST else text[: _LONGEST - 4] + " ..."
 
 
@@ -82,5 +82,4 @@ def _without_stack(text: str) -> str:
         if _OF_THE_JVM.match(line):
             break
         lines.append(line)
-    said = _SQL_STATE.sub("", "\n".join(lines))
-    return _TASK.sub("", said).rstrip(" \n;")
+    return _TASK.sub("", "\n".join(lines)).rstrip(" \n;")

@@ -156,7 +156,8 @@ def _value(
         and not (identity and each in KAFKA_TYPES and each != "value")
     ]
     if sink.format in ("json", "avro"):
-        return f.to_json(f.struct(*(f.col(f"`{each}`") for each in columns))).cast("binary")
+        # The connector's sink encodes it.
+        return f.struct(*(f.col(f"`{each}`") for each in columns))
     if len(sink.columns) == 1:
         [column] = sink.columns
     elif "value" in rows.columns:
@@ -221,10 +222,12 @@ def _dead_letters(pipeline: Pipeline, sources: Mapping[str, SourceFrames]) -> It
             f.col("key"),
             f.concat(came, reasons).alias(_HEADERS),
             f.lit(source.dead_letter).alias("topic"),
-            _letter(pipeline),
+            _as_it_came(pipeline),
         )
 
 
-def _letter(pipeline: Pipeline) -> Column:
-    """The bytes in the column where the first sink takes them as they are."""
-    return f.col(MALFORMED_COLUMN).alias("value")
+def _as_it_came(pipeline: Pipeline) -> Column:
+    """The bytes of a malformed value, in the column that the first sink writes as it is."""
+    first = next(iter(pipeline.sinks.values()))
+    column = MALFORMED_COLUMN if first.format in ("json", "avro") else "value"
+    return f.col(MALFORMED_COLUMN).alias(column)

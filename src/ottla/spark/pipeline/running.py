@@ -27,6 +27,7 @@ from ottla.spark.pipeline.session import open_session, pipeline_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from ottla.spark.pipeline.model import Pipeline
 
@@ -109,8 +110,13 @@ class RunningPipeline:
 
     @property
     def states(self) -> Mapping[str, str]:
-        """What each sink does: starting, waiting, running or ended."""
+        """What each sink does: starting, waiting, running, ending or ended."""
         return {run.sink: run.state for run in self._runs}
+
+    @property
+    def queries(self) -> Mapping[str, StreamingQuery]:
+        """Spark's own, by sink; none in a pipeline of mode batch."""
+        return {run.sink: run.query for run in self._runs if isinstance(run, StreamRun)}
 
     def progress(self) -> tuple[BatchProgress, ...]:
         """The micro-batches that have ended since the last call, in the order in which they began."""
@@ -125,13 +131,12 @@ class RunningPipeline:
         When one fails, the others are stopped, and PipelineFailedError says which and why.
         """
         until = None if timeout is None else time.monotonic() + timeout
-        while self.is_active:
+        while active := [run for run in self._runs if run.is_active]:
             self._raise_failure()
             left = _LOOK_EVERY_S if until is None else min(_LOOK_EVERY_S, until - time.monotonic())
             if left <= 0:
                 return False
-            # One of them, for the thread to have something to wait for.
-            next(run for run in self._runs if run.is_active).wait(left)
+            active[0].wait(left)
         self._raise_failure()
         self._end_session()
         return True
@@ -158,8 +163,8 @@ class RunningPipeline:
 
     def _raise_failure(self) -> None:
         for run in self._runs:
-            error = run.error
-            if error is not None:
+            # Each is looked at: one learns of its end by waiting for it.
+            if not run.is_active and (error := run.error) is not None:
                 self.stop()
                 raise PipelineFailedError(run.sink, reason(error)) from error
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("ottla.spark.pipeline")
 
-State = Literal["starting", "waiting", "running", "ended"]
+State = Literal["starting", "waiting", "running", "ending", "ended"]
+"""Waiting is for rows, or for the next trigger; ending is between the last micro-batch and the end."""
 _TASKS_END_S: Final = 15.0
 _LOOK_EVERY_S: Final = 0.05
 
@@ -69,13 +70,14 @@ class StreamRun(SinkRun):
 
     def __init__(self, sink: str, query: Any, options: Mapping[str, str], session: Any) -> None:
         self.sink = sink
-        self._query = query
+        self.query = query
         self._options = options
         self._session = session
         self._has_ended = False
         self._error: BaseException | None = None
         self._reported = -1
         self._seen: object = None
+        self._has_begun = False
         self._finishes = False
         self._thread: Any = None
         """The query's, in the JVM, once it is told that it is over."""
@@ -119,23 +121,27 @@ class StreamRun(SinkRun):
     def state(self) -> State:
         if not self.is_active:
             return "ended"
-        status = self._query.status
-        if status["message"].startswith("Initializing"):
-            return "starting"
+        if self._finishes and self._has_moved():
+            return "ending"
+        status = self.query.status
         # A trigger that only looks whether there is something is none that runs.
-        return "running" if status["isTriggerActive"] and status["isDataAvailable"] else "waiting"
+        if status["isTriggerActive"] and status["isDataAvailable"]:
+            self._has_begun = True
+            return "running"
+        self._has_begun = self._has_begun or status["message"].startswith("Waiting")
+        return "waiting" if self._has_begun else "starting"
 
     @property
     def error(self) -> BaseException | None:
         return self._error
 
     def progress(self) -> list[BatchProgress]:
-        last = self._query.lastProgress
+        last = self.query.lastProgress
         if last is None or self._key(last) == self._seen:
             return []
         found = [last]
         if last.batchId > self._reported + 1:
-            found = list(self._query.recentProgress)
+            found = list(self.query.recentProgress)
         self._seen = self._key(last)
         batches = [
             batch
@@ -155,10 +161,10 @@ class StreamRun(SinkRun):
             # Told that it is over, the query says so itself from then on, whatever it is still doing.
             self._thread.join(max(1, round(seconds * 1000)))
             self._has_ended = not self._thread.isAlive()
-            self._error = self._query.exception() if self._has_ended else None
+            self._error = self.query.exception() if self._has_ended else None
         else:
             try:
-                self._has_ended = bool(self._query.awaitTermination(seconds))
+                self._has_ended = bool(self.query.awaitTermination(seconds))
             except PySparkException as error:
                 self._has_ended = True
                 self._error = error
@@ -170,17 +176,21 @@ class StreamRun(SinkRun):
             return
         self._finishes = True
         self._thread = self._tell()
-        self._busy_with = self._key(self._query.lastProgress)
+        self._busy_with = self._key(self.query.lastProgress)
 
     def stop(self) -> None:
         if self._has_ended:
             return
-        status = self._query.status
-        self._query.stop()
+        status = self.query.status
+        self.query.stop()
         self._has_ended = True
         # Between two micro-batches there is nothing open, and a query that was told begins no other.
         if self._thread is None or status["isTriggerActive"]:
             self._clean_up()
+
+    def _has_moved(self) -> bool:
+        """Whether the micro-batch is done that ran when the query was to finish."""
+        return self._key(self.query.lastProgress) != self._busy_with
 
     @staticmethod
     def _key(progress: Any) -> object:
@@ -188,11 +198,10 @@ class StreamRun(SinkRun):
 
     def _end_between_batches(self) -> None:
         """If no micro-batch runs: a query that was told begins no other, and only sleeps until its next trigger."""
-        status = self._query.status
-        if status["isTriggerActive"] and status["isDataAvailable"]:
-            has_moved = self._key(self._query.lastProgress) != self._busy_with
-            if self._thread is not None or not has_moved:
-                return
+        status = self.query.status
+        runs = status["isTriggerActive"] and status["isDataAvailable"]
+        if runs and (self._thread is not None or not self._has_moved()):
+            return
         if status["message"].startswith("Initializing"):
             # It may not have been possible to tell it before.
             self._thread = self._thread or self._tell()
@@ -203,7 +212,7 @@ class StreamRun(SinkRun):
         """That it is over: what StreamExecution.stop sets before it interrupts. None where it cannot be told."""
         from py4j.protocol import Py4JError
 
-        classic = getattr(self._query, "_jsq", None)
+        classic = getattr(self.query, "_jsq", None)
         if classic is None:
             return None
         try:
@@ -254,7 +263,7 @@ class StreamRun(SinkRun):
             return
         until = time.monotonic() + _TASKS_END_S
         while time.monotonic() < until:
-            jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(str(self._query.runId))]
+            jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(str(self.query.runId))]
             stages = [tracker.getStageInfo(each) for job in jobs if job is not None for each in job.stageIds]
             if not any(stage is not None and stage.numActiveTasks for stage in stages):
                 return

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ottla.errors import KafkaError
+from ottla.spark.checkpoint_files import local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -103,7 +104,7 @@ def session_settings(pipeline: Pipeline, master: str | None) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(threads),
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_log_settings().as_uri()}",
     }
-    if is_local_path(pipeline.checkpoint):
+    if pipeline.checkpoint is not None and local_path(pipeline.checkpoint) is not None:
         # A local disk needs no renames through Hadoop's FileContext: a tenth of a second less for each micro-batch.
         local[_CHECKPOINT_FILES] = _WITHOUT_RENAMES
     return {**local, **settings}
@@ -117,14 +118,6 @@ def _log_settings() -> Path:
         new.write_text(_LOG)
         new.replace(path)
     return path
-
-
-def is_local_path(place: str | None) -> bool:
-    """Whether a checkpoint is on this machine's disk, as far as its name says."""
-    if place is None:
-        return False
-    scheme, colon, _ = place.partition(":")
-    return not colon or "/" in scheme or scheme == "file"
 
 
 def pipeline_session(pipeline: Pipeline, spark: SparkSession) -> SparkSession:

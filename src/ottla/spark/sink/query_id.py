@@ -9,9 +9,9 @@ Not here: what the id is for (`transactional`).
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Final
 
+from ottla.spark.checkpoint_files import contents
 from ottla.spark.options.parsing import OptionError, logger
 
 _ADVICE: Final = (
@@ -40,7 +40,7 @@ def _read_id(checkpoint: str | None) -> str:
         )
     place = f"{checkpoint.rstrip('/')}/metadata"
     try:
-        found = json.loads(_contents(place))["id"]
+        found = json.loads(contents(place))["id"]
     # Arrow's own errors are among them: it raises OSError for a store, ValueError for a scheme that it does not know.
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise OptionError(
@@ -50,23 +50,3 @@ def _read_id(checkpoint: str | None) -> str:
     if not isinstance(found, str) or not found:
         raise OptionError(f"{place} has no id of a query in it, but {found!r}: {_ADVICE}")
     return found
-
-
-def _contents(place: str) -> bytes:
-    """Of a file on a local disk, or of one that Arrow knows how to reach (hdfs:, s3:, gs:, abfs:)."""
-    scheme, colon, rest = place.partition(":")
-    if not colon or "/" in scheme:
-        return Path(place).read_bytes()
-    if scheme == "file":
-        # file:/a, file:///a and file://localhost/a are the same to Hadoop, which does not take %20 for a blank.
-        if rest.startswith("//"):
-            rest = "/" + rest[2:].partition("/")[2]
-        return Path(rest).read_bytes()
-    from pyarrow.fs import FileSystem
-
-    # Arrow calls Hadoop's names for one store by another.
-    uri = "s3:" + rest if scheme in ("s3a", "s3n") else place
-    system, path = FileSystem.from_uri(uri)
-    with system.open_input_stream(path) as stream:
-        contents: bytes = stream.read()
-    return contents
