@@ -1,4 +1,4 @@
-"""Batch jobs: reads to `noop`, JSON to typed columns, writes; and the same rows in ever more partitions."""
+"""Batch jobs: reads to `noop`, JSON and Avro to typed columns, writes; and the same rows in ever more partitions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PARTITIONS: Final = 4
 
 @dataclass(frozen=True)
 class Load:
-    """Values of one kind, and how many of them."""
+    """Values of one kind, and how many of them: Avro as many as JSON."""
 
     read: int
     json: int
@@ -42,19 +42,22 @@ class Load:
 def measure(result: Result, bench: Bench, load: Load, repeats: int, suffix: str = "") -> None:
     """The suffix is for the names of a load that has no bar."""
     samples = _samples(bench, load, repeats, f"spark: {bench.master}, {load.size} bytes, {load.codec}")
-    for what in ("read", "json", "write"):
+    for what in ("read", "json", "avro", "write"):
         add_speeds(result, samples, what, suffix)
 
 
 def _samples(bench: Bench, load: Load, repeats: int, label: str) -> Samples:
     text = bench.topics.filled(load.read, PARTITIONS, load.size, load.codec)
     orders = bench.topics.filled(load.json, PARTITIONS, load.size, load.codec, "json")
+    binary = bench.topics.filled(load.json, PARTITIONS, load.size, load.codec, "avro")
     read = Job("read", "ottla", bench.bootstrap, text, load.read, load.size, load.codec, PARTITIONS)
     json = replace(read, case="json", topic=orders, rows=load.json)
+    avro = replace(json, case="avro", topic=binary)
     write = replace(read, case="write", topic="", rows=load.write, options=AT_LEAST_ONCE)
     readers = {
         **named("read", sides(read, jvm.READS) | registered(read, bench.cores) | limits(read, LIMIT_BATCH)),
         **named("json", sides(json, jvm.READS) | registered(json, bench.cores)),
+        **named("avro", sides(avro, jvm.READS) | registered(avro, bench.cores)),
     }
     writers = named("write", sides(write, jvm.WRITES) | limits(write, {}))
     progress(f"{label}: counting rows")
@@ -65,7 +68,7 @@ def _samples(bench: Bench, load: Load, repeats: int, label: str) -> Samples:
     if repeats > 1:
         interleaved(cases, 1, f"{label}, warming up")
     samples = interleaved(cases, repeats, label)
-    for topic in (text, orders):
+    for topic in (text, orders, binary):
         bench.topics.delete(topic)
     return samples
 

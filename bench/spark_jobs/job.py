@@ -13,6 +13,11 @@ Connector: TypeAlias = Literal["kafka", "ottla", "in_memory"]
 JSON_COLUMNS = "id bigint, customer string, amount double, country string, note string"
 """The columns of the values that are JSON."""
 
+AVRO_SCHEMA = """{"type": "record", "name": "Order", "fields": [
+    {"name": "id", "type": "long"}, {"name": "customer", "type": "string"}, {"name": "amount", "type": "double"},
+    {"name": "country", "type": "string"}, {"name": "note", "type": "string"}]}"""
+"""The same columns, of the values that are Avro."""
+
 ROWS_A_MICRO_BATCH = 100
 
 AT_LEAST_ONCE = {"ottla.delivery": "at-least-once"}
@@ -32,7 +37,9 @@ class Job:
     seconds after the one before, so that the query ends between two of them, and otherwise at once.
     """
 
-    case: Literal["read", "json", "count", "count_json", "write", "stream", "sum", "sink"]
+    case: Literal[
+        "read", "json", "avro", "count", "count_json", "count_avro", "write", "stream", "sum", "sink"
+    ]
     connector: Connector
     bootstrap: str
     topic: str

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
+import fastavro
 import pyarrow
 
 import ottla
 from bench.clients.job import Codec, Job, values
+from bench.spark_jobs.job import AVRO_SCHEMA
 
-Content: TypeAlias = Literal["text", "json"]
+Content: TypeAlias = Literal["text", "json", "avro"]
 
 # As often as it takes: a codec does not look so far back.
 _ROWS_AT_ONCE = 64_000
+# What the other columns take of an Avro value, about.
+_AVRO_HEAD = 23
 _COUNTRIES = ("DE", "FR", "IT", "US")
 
 
@@ -57,6 +63,8 @@ def _values(size: int, content: Content) -> Callable[[int], bytes]:
     some = values(Job("", "", 0, size))
     if content == "text":
         return lambda number: some[number % len(some)]
+    if content == "avro":
+        return _avro_values(some, size)
 
     def order(number: int) -> bytes:
         """JSON of the columns in `bench.spark_jobs.job`; the note makes it as long as it shall be."""
@@ -65,5 +73,24 @@ def _values(size: int, content: Content) -> Callable[[int], bytes]:
             f'"country":"{_COUNTRIES[number % len(_COUNTRIES)]}","note":"'
         ).encode()
         return head + some[number % len(some)][: max(size - len(head) - 2, 0)] + b'"}'
+
+    return order
+
+
+def _avro_values(some: list[bytes], size: int) -> Callable[[int], bytes]:
+    """The same columns, and as many bytes, as Avro."""
+    schema = fastavro.parse_schema(json.loads(AVRO_SCHEMA))
+
+    def order(number: int) -> bytes:
+        out = io.BytesIO()
+        row = {
+            "id": number,
+            "customer": f"c-{number % 5_000}",
+            "amount": number % 1_000 + (number % 90 + 10) / 100,
+            "country": _COUNTRIES[number % len(_COUNTRIES)],
+            "note": some[number % len(some)][: max(size - _AVRO_HEAD, 0)].decode(),
+        }
+        fastavro.schemaless_writer(out, schema, row)
+        return out.getvalue()
 
     return order

@@ -1,6 +1,6 @@
 """The jobs, in the words of a user: the same program for each connector, but for its name and its options.
 
-Nothing is measured that the other side does not do as well: a read takes all of Kafka's columns, JSON gives the
+Nothing is measured that the other side does not do as well: a read takes all of Kafka's columns, JSON and Avro give the
 same typed columns and no others, a write gets the same rows from `spark.range`, a sum is over the same groups.
 """
 
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.functions import col, count, expr, from_json, lit
 from pyspark.sql.functions import sum as total
 from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -20,7 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 import ottla
 from bench.clients.job import DEADLINE, values
 from bench.clients.job import Job as Values
-from bench.spark_jobs.job import JSON_COLUMNS, ROWS_A_MICRO_BATCH, Job, Measured
+from bench.spark_jobs.job import AVRO_SCHEMA, JSON_COLUMNS, ROWS_A_MICRO_BATCH, Job, Measured
 
 _SPACED = "3 seconds"
 
@@ -41,14 +42,16 @@ def _run(spark: SparkSession, job: Job) -> tuple[int, float]:
         _write(spark, job)
     elif job.case == "count":
         return _read(spark, job).count(), 0.0
-    elif job.case == "count_json":
-        return _read_json(spark, job).where("id >= 0 AND note IS NOT NULL").count(), 0.0
+    elif job.case in ("count_json", "count_avro"):
+        rows = _read_json(spark, job) if job.case == "count_json" else _read_avro(spark, job)
+        return rows.where("id >= 0 AND note IS NOT NULL").count(), 0.0
     elif job.case == "sum":
         groups = _read_json(spark, job).groupBy("customer")
         found = groups.agg(count(lit(1)).alias("rows"), total("amount").alias("amount")).collect()
         return sum(group["rows"] for group in found), sum(group["amount"] for group in found)
     else:
-        rows = _read_json(spark, job) if job.case == "json" else _read(spark, job)
+        read = {"json": _read_json, "avro": _read_avro}.get(job.case, _read)
+        rows = read(spark, job)
         rows.write.format("noop").mode("overwrite").save()
     return 0, 0.0
 
@@ -63,6 +66,13 @@ def _read_json(spark: SparkSession, job: Job) -> DataFrame:
         return reader.option("value.format", "json").schema(JSON_COLUMNS).load()
     parsed = from_json(col("value").cast("string"), JSON_COLUMNS).alias("parsed")
     return _read(spark, job).select(parsed).select("parsed.*")
+
+
+def _read_avro(spark: SparkSession, job: Job) -> DataFrame:
+    if job.connector == "ottla":
+        reader = spark.read.format(job.connector).options(**_source(job)).option("value.format", "avro")
+        return reader.option("value.schema", AVRO_SCHEMA).schema(JSON_COLUMNS).load()
+    return _read(spark, job).select(from_avro("value", AVRO_SCHEMA).alias("parsed")).select("parsed.*")
 
 
 def _write(spark: SparkSession, job: Job) -> None:

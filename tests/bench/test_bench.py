@@ -79,6 +79,8 @@ RATIOS = {
         "read200_vs_tuned",
         "json_vs_jvm",
         "json_vs_tuned",
+        "avro_vs_jvm",
+        "avro_vs_tuned",
         "write_vs_jvm",
         "write_vs_tuned",
         "write_vs_limit",
