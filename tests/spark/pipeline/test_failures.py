@@ -20,7 +20,7 @@ IN_A_UDF = """\
 Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure: \
 Lost task 0.3 in stage 1.0 (TID 7) (127.0.0.1 executor driver): \
 org.apache.spark.api.python.PythonException: Traceback (most recent call last):
-  File "/home/me/revenue.py", line 4, in price
+  File "revenue.py", line 4, in price
     return prices[name]
 KeyError: 'pear'
 
