@@ -103,16 +103,6 @@ def test_a_pipeline_runs_until_it_is_told_to_stop_and_goes_on_from_there(
     assert line.startswith("ottla: sink copies: the value at offset 2 of orders-0 is malformed")
 
 
-@pytest.mark.usefixtures("java")
-def test_a_mistake_in_sql_is_one_in_the_file(file: Path) -> None:
-    file.write_text(FILE.replace("upper(name)", "upper(nam)"))
-    with running(str(file), "--once") as process:
-        _, errors = process.communicate(timeout=WITHIN_S)
-    assert process.returncode == 2
-    assert "`nam` cannot be resolved" in errors
-    assert len(errors.splitlines()) == 2
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -22,8 +23,8 @@ def pipeline(*sinks: str) -> Pipeline:
     )
 
 
-def batch(sink: str = "totals", number: int = 12, **differing: object) -> BatchProgress:
-    given: dict[str, object] = {
+def batch(sink: str = "totals", number: int = 12, **differing: Any) -> BatchProgress:
+    given: dict[str, Any] = {
         "rows_in": 1_234_567,
         "rows_out": 1_234_000,
         "dead_letters": 567,
@@ -50,7 +51,7 @@ def drawn(screen: Screen, width: int, height: int) -> list[str]:
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (60, 12)])
 @pytest.mark.parametrize("sinks", [1, 3, 30])
 def test_a_screen_is_never_too_large(width: int, height: int, sinks: int) -> None:
-    names = [f"a-sink-with-a-long-name-{number}" for number in range(sinks)]
+    names = [f"a_sink_with_a_long_name_{number}" for number in range(sinks)]
     screen = Screen(pipeline(*names))
     screen.starting()
     drawn(screen, width, height)

@@ -21,6 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import ottla.spark
+from ottla.spark import Pipeline, TopicSink, TopicSource
 
 Outcome = dict[str, object]
 
@@ -54,6 +55,28 @@ def copy_as_kafka(spark: SparkSession, bootstrap: str, folder: str) -> Outcome:
     return {"rows": rows.count()}
 
 
+def run_pipeline(spark: SparkSession, bootstrap: str, folder: str) -> Outcome:
+    """One sink as a stream, one in update mode; stopped when all is done."""
+    pipeline = Pipeline(
+        "piping",
+        kafka={"bootstrap.servers": bootstrap},
+        sources={"orders": TopicSource(topics=("orders",))},
+        transform="SELECT value, count(*) AS n FROM orders GROUP BY value",
+        sinks={
+            "piped": TopicSink(topic="piped", format="bytes", output="update"),
+            "counted": TopicSink(topic="counted", columns=("n",), output="complete"),
+        },
+        checkpoint=folder,
+    )
+    rows: dict[str, int] = {}
+    running = pipeline.start(spark)
+    while len(rows) < len(pipeline.sinks) and not running.wait(0.1):
+        for batch in running.progress():
+            rows[batch.sink] = batch.rows_out
+    running.stop()
+    return {"rows": rows["piped"]}
+
+
 def lose_an_executor(spark: SparkSession, bootstrap: str, folder: str) -> Outcome:
     """The first attempt at partition 0 ends in the middle of its rows, with the executor around it."""
 
@@ -77,7 +100,8 @@ def lose_an_executor(spark: SparkSession, bootstrap: str, folder: str) -> Outcom
 
 
 JOBS: Mapping[str, Callable[[SparkSession, str, str], Outcome]] = {
-    job.__name__: job for job in (read, register_and_read, copy, copy_as_kafka, lose_an_executor)
+    job.__name__: job
+    for job in (read, register_and_read, copy, copy_as_kafka, run_pipeline, lose_an_executor)
 }
 
 

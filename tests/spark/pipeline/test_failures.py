@@ -17,9 +17,10 @@ ottla.spark.values.malformed.MalformedValueError: the value at offset 1 of order
 Identifier: out [id = 1f9d22a9]
 """
 IN_A_UDF = """\
-Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure: Lost task 0.3 in stage 1.0 \
-(TID 7) (127.0.0.1 executor driver): org.apache.spark.api.python.PythonException: Traceback (most recent call last):
-  File "/home/me/revenue.py", line 4, in price
+Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure: \
+Lost task 0.3 in stage 1.0 (TID 7) (127.0.0.1 executor driver): \
+org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "revenue.py", line 4, in price
     return prices[name]
 KeyError: 'pear'
 
@@ -47,8 +48,8 @@ Did you mean one of the following? [`c`, `id`]. SQLSTATE: 42703; line 1 pos 7;
 +- ~SubqueryAlias orders
 """
 STAGE = """\
-Job aborted due to stage failure: Task 1 in stage 3.0 failed 4 times, most recent failure: Lost task 1.3 in stage 3.0 \
-(TID 9) (127.0.0.1 executor driver): java.io.IOException: No space left on device
+Job aborted due to stage failure: Task 1 in stage 3.0 failed 4 times, most recent failure: \
+Lost task 1.3 in stage 3.0 (TID 9) (127.0.0.1 executor driver): java.io.IOException: No space left on device
 \tat java.base/java.io.FileOutputStream.writeBytes(Native Method)
 """
 

@@ -43,7 +43,7 @@ def test_a_value_has_all_columns_but_the_key_and_the_headers(result: DataFrame) 
         "headers": "array<struct<key:string,value:binary>>",
         "value": "struct<price:double,name:string,tags:map<string,int>,value:binary>",
     }
-    assert rows.first()["key"] == b"7"
+    assert [row["key"] for row in rows.collect()] == [b"7"]
 
 
 def test_an_expression_makes_the_key_and_columns_are_named(result: DataFrame) -> None:

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+from typer.testing import CliRunner
 
 import ottla.spark
 from ottla.broker import Cluster
+from ottla.cli.app import app
 from ottla.spark.pipeline.failures import PipelineFailedError
 from ottla.spark.pipeline.model import TopicSink, TopicSource, Watermark
 from ottla.spark.pipeline.running import RunningPipeline, run, start
@@ -31,7 +33,6 @@ from tests.spark.pipeline.pipelines import (
     until_read,
     values,
 )
-
 
 _COUNTS = "SELECT customer, count(*) AS n FROM orders GROUP BY customer"
 
@@ -247,3 +248,26 @@ def test_a_table_keeps_the_newest_row_of_each_key_and_drops_those_without_key_or
     run(job, spark)
     [record] = committed(kafka, "priced")
     assert (record.key, record.value) == (b"1", b'{"customer":1,"country":"SK"}')
+
+
+_IN_A_FILE = """\
+checkpoint = "checkpoints"
+kafka.bootstrap.servers = "{bootstrap}"
+sources.orders.topic = "orders"
+transform.sql = "SELECT nam FROM orders"
+sinks.priced.topic = "priced"
+"""
+
+
+@pytest.mark.usefixtures("own_logging", "spark")
+def test_a_mistake_in_the_sql_of_a_file_ends_the_command_with_one_line_and_where_more_is(
+    kafka: Cluster, tmp_path: Path
+) -> None:
+    file = tmp_path / "naming.toml"
+    file.write_text(_IN_A_FILE.format(bootstrap=kafka.bootstrap))
+    said = CliRunner().invoke(app, ["pipeline", "run", str(file), "--once"])
+    assert (said.exit_code, said.stdout) == (2, "naming: starting Spark\n")
+    first, log = said.stderr.splitlines()
+    assert first.startswith("ottla: ")
+    assert "`nam` cannot be resolved" in first
+    assert log.startswith("ottla: Spark's log is ")

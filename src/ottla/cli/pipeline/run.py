@@ -153,13 +153,16 @@ def _spark_log(debug: bool) -> Iterator[Path | None]:
     os.dup2(descriptor, 2)
     os.close(descriptor)
     before = sys.stderr
-    sys.stderr = os.fdopen(own, "w", buffering=1)
+    # Something else may stand in for it, which then stays what this command writes to.
+    if before is sys.__stderr__:
+        sys.stderr = os.fdopen(os.dup(own), "w", buffering=1)
     try:
         yield Path(name)
         # What has ended well leaves nothing behind.
         Path(name).unlink()
     finally:
-        sys.stderr.flush()
+        if sys.stderr is not before:
+            sys.stderr.close()
+            sys.stderr = before
         os.dup2(own, 2)
-        sys.stderr.close()
-        sys.stderr = before
+        os.close(own)

@@ -94,7 +94,9 @@ def opened(pipeline: Pipeline, *, as_json: bool, log: Path | None) -> Iterator[V
 def _stopping(totals: Mapping[str, Totals], states: Mapping[str, str]) -> str:
     """What is waited for: the micro-batch behind the last one that has ended."""
     runs = [
-        f"micro-batch {last.batch_id + 1} of {sink}" if (last := totals[sink].last) else f"the first of {sink}"
+        f"micro-batch {last.batch_id + 1} of {sink}"
+        if (last := totals[sink].last)
+        else f"the first of {sink}"
         for sink, state in states.items()
         if state == "running"
     ]

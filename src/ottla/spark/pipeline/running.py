@@ -43,9 +43,9 @@ def run(
     master: str | None = None,
     remote: str | None = None,
 ) -> None:
-    """Starts a pipeline and waits for its end; an interrupt lets the micro-batch in flight finish.
+    """Starts a pipeline and waits for its end; PipelineFailedError says which query has failed, and why.
 
-    Raises PipelineFailedError when a query fails. Without `spark` a session is made, and stopped at the end.
+    Without `spark` it runs in the session of the program, or in one that is made, and stopped at the end.
     """
     with start(pipeline, spark, master=master, remote=remote) as running:
         running.wait()
@@ -58,10 +58,11 @@ def start(
     master: str | None = None,
     remote: str | None = None,
 ) -> RunningPipeline:
-    """Starts the query of each sink. Without `spark` a session is made, which ends with the pipeline."""
+    """Starts the query of each sink. Without `spark` it is the program's, or one is made, which ends with it."""
     own = None
     if spark is None:
-        spark = own = open_session(pipeline, master=master, remote=remote)
+        spark, is_own = open_session(pipeline, master=master, remote=remote)
+        own = spark if is_own else None
     runs: list[SinkRun] = []
     try:
         session = pipeline_session(pipeline, spark)

@@ -4,7 +4,8 @@ Spark stops a query by interrupting it, wherever it is. `finish` ends one betwee
 that it is over, as if its trigger had said so, and looks at that when its micro-batch is done. Where that cannot be
 told (Spark Connect), the query is interrupted when a micro-batch has just ended; the next may have begun by then.
 
-Invariant: what is open of a query that was interrupted is ended before `stop` returns: readers do not wait for it.
+Invariant: what is open of a query that was interrupted, or has failed, is ended before `stop` returns: readers do not
+wait for it. What another query has open that has taken its place is left alone.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ _logger = logging.getLogger("ottla.spark.pipeline")
 State = Literal["starting", "waiting", "running", "ending", "ended"]
 """Waiting is for rows, or for the next trigger; ending is between the last micro-batch and the end."""
 _TASKS_END_S: Final = 15.0
+_API_TIMEOUT_MS: Final = "15000"
+"""A person waits for the end of the program."""
+_FENCED: Final = "has taken over sink"
+"""Of the error of a query whose place another has taken: what is open now is that one's."""
 _LOOK_EVERY_S: Final = 0.05
 
 
@@ -78,6 +83,7 @@ class StreamRun(SinkRun):
         self._reported = -1
         self._seen: object = None
         self._has_begun = False
+        self._is_clean = False
         self._finishes = False
         self._thread: Any = None
         """The query's, in the JVM, once it is told that it is over."""
@@ -180,6 +186,8 @@ class StreamRun(SinkRun):
 
     def stop(self) -> None:
         if self._has_ended:
+            if self._error is not None and not self._is_clean and _FENCED not in str(self._error):
+                self._clean_up()
             return
         status = self.query.status
         self.query.stop()
@@ -231,6 +239,7 @@ class StreamRun(SinkRun):
 
     def _clean_up(self) -> None:
         """What the interrupted micro-batch has left: what was decided is committed, and the rest is aborted."""
+        self._is_clean = True
         if self._options.get("ottla.delivery") == "at-least-once":
             return
         from ottla.spark.sink.exactly_once.recovery import UnknownSinkError
@@ -238,10 +247,11 @@ class StreamRun(SinkRun):
 
         self._wait_for_tasks()
         sink_id = self._options["ottla.sink.id"]
+        options = {**self._options, "kafka.default.api.timeout.ms": _API_TIMEOUT_MS}
         try:
-            if recover(self._options, sink_id).is_complete:
+            if recover(options, sink_id).is_complete:
                 return
-            recover(self._options, sink_id, "finish")
+            recover(options, sink_id, "finish")
         except UnknownSinkError:
             return
         except KafkaError as error:

@@ -64,8 +64,10 @@ class NoJavaError(KafkaError):
     """Spark needs a Java that is not there, or is too old."""
 
 
-def open_session(pipeline: Pipeline, *, master: str | None = None, remote: str | None = None) -> SparkSession:
-    """A session for this pipeline; its `stop` ends Spark.
+def open_session(
+    pipeline: Pipeline, *, master: str | None = None, remote: str | None = None
+) -> tuple[SparkSession, bool]:
+    """A session for this pipeline, and whether it is to be stopped at the end: not one that the program had before.
 
     Without `master` and `remote` it is local, unless the pipeline's own settings say spark.master.
     """
@@ -75,16 +77,18 @@ def open_session(pipeline: Pipeline, *, master: str | None = None, remote: str |
         require(needed, extra="spark", purpose="a pipeline")
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder
     if remote is not None:
-        builder = builder.remote(remote)
-        settings = dict(pipeline.spark)
-    else:
-        check_java()
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        # Where Spark looks for data sources, whatever a notebook has set.
-        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
-        settings = session_settings(pipeline, master)
+        return _built(SparkSession.builder.remote(remote), pipeline.spark), True
+    if (found := SparkSession.getActiveSession()) is not None:
+        return found, False
+    check_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Where Spark looks for data sources, whatever a notebook has set.
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
+    return _built(SparkSession.builder, session_settings(pipeline, master)), True
+
+
+def _built(builder: SparkSession.Builder, settings: Mapping[str, str]) -> SparkSession:
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
