@@ -134,12 +134,11 @@ def totals(orders: Sequence[Order]) -> list[Row]:
         count[window] += 1
         cents[window] += order.cents
     return [
-        Row(country.encode(), _total(number, count[country, number], cents[country, number]))
-        for country, number in count
+        _total(country, window, count[country, window], cents[country, window]) for country, window in count
     ]
 
 
-def _total(window: int, orders: int, cents: int) -> bytes:
+def _total(country: str, window: int, orders: int, cents: int) -> Row:
     start = (_START + timedelta(seconds=window * _WINDOW_S)).isoformat(timespec="milliseconds")
-    value = {"start": start.replace("+00:00", "Z"), "orders": orders, "cents": cents}
-    return json.dumps(value, separators=(",", ":")).encode()
+    value = {"country": country, "start": start.replace("+00:00", "Z"), "orders": orders, "cents": cents}
+    return Row(country.encode(), json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())

@@ -28,6 +28,7 @@ from tests.spark.crashes.steps import Kill, KillOrders, hooked
 from tests.spark.deployment.processes import ROOT, environment
 
 Ending = Literal["killed", "terminated"]
+"""Of the first run, in the midst of a micro-batch: at once with its JVM, or when that micro-batch is through."""
 Enough = Callable[[Mapping[str, Sequence[Row]]], bool]
 _WITHIN_S: Final = 300.0
 _KILLED: Final = 128 + signal.SIGKILL
@@ -38,6 +39,7 @@ _SETTINGS: Final = {
     "spark.driver.memory": "1g",
     "spark.executor.memory": "512m",
 }
+_STOPPING: Final = ": stopping: "
 _ORIGIN: Final = "ottla.dead_letter."
 
 
@@ -61,10 +63,9 @@ class RunningPipeline:
         """The exit code: 128 + the signal that has ended it, if one has."""
         return self._process.wait(_WITHIN_S)
 
-    def stop(self) -> int:
-        """SIGTERM to the command and to no process that it has started."""
+    def terminate(self) -> None:
+        """SIGTERM to the command, and to no process that it has started."""
         os.kill(self._process.pid, signal.SIGTERM)
-        return self.wait()
 
 
 class ExampleRuns:
@@ -109,7 +110,7 @@ class ExampleRuns:
         """Everything goes in, and the first of two runs ends in the middle of it."""
         self.feed(0)
         with self.running() as first:
-            self._wait_for_rows(first, lambda found: any(map(len, found.values())), "the first rows")
+            self._wait_for_rows(first, lambda found: all(found.values()), "the first rows of every topic")
             if ending == "killed":
                 self._orders.give(step.of("driver"))
                 self.feed(1)
@@ -117,8 +118,13 @@ class ExampleRuns:
                 assert self._orders.are_carried_out, first.log
                 assert first.wait() == _KILLED
             else:
+                self._orders.give(step.of("held"))
                 self.feed(1)
-                assert first.stop() == 0, first.log
+                eventually(lambda: self._orders.are_carried_out or first.is_over, "the step", _WITHIN_S)
+                first.terminate()
+                eventually(lambda: _STOPPING in first.log or first.is_over, "the signal to arrive", _WITHIN_S)
+                self._orders.let_go()
+                assert first.wait() == 0, first.log
         self.feed(2)
         with self.running() as second:
             self.feed(3)
@@ -128,7 +134,8 @@ class ExampleRuns:
                 lambda found: all(len(rows) >= expected[topic] for topic, rows in found.items()),
                 f"{expected} rows",
             )
-            assert second.stop() == 0, second.log
+            second.terminate()
+            assert second.wait() == 0, second.log
 
     def _wait_for_rows(self, run: RunningPipeline, enough: Enough, what: str) -> None:
         def come() -> bool:
@@ -149,7 +156,8 @@ class ExampleRuns:
         """What has come out is what had to."""
         example = self.example
         found = read(self._bootstrap, example.expected)
-        assert differences(example.expected, found, in_order=example.in_order) == []
+        told = differences(example.expected, found, in_order=example.in_order)
+        assert not told, "\n".join(told)
         if example.dead_letters is not None:
             _check_origins(self._bootstrap, example.dead_letters)
 

@@ -24,7 +24,7 @@ _EXAMPLES: dict[str, tuple[Callable[[], Example], str]] = {
     "revenue": (revenue.example, "5-one-ended"),
     "changes": (changes.example, "4-checked"),
 }
-"""Each with the step at which its driver is killed: a micro-batch that is decided, and one that is not."""
+"""Each with the step at which its first run is ended: a micro-batch that is decided, and one that is not."""
 _LOCAL = "local[2]"
 
 
