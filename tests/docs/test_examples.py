@@ -58,7 +58,12 @@ def test_the_fixture_is_used_as_the_readme_shows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "document", ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+    "document",
+    [
+        "README.md",
+        "examples/README.md",
+        *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))),
+    ],
 )
 def test_links_lead_somewhere(document: str) -> None:
     folder = (ROOT / document).parent
