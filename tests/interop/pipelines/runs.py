@@ -95,9 +95,10 @@ class ExampleRuns:
         self._count += 1
         file = self._folder / self.example.name / "pipeline.toml"
         command = [sys.executable, "-m", "ottla", "pipeline", "run", str(file), "--master", self._master]
-        for name, value in _SETTINGS.items():
+        for name, value in {**_SETTINGS, "spark.local.dir": str(self._folder)}.items():
             command += ["--conf", f"{name}={value}"]
-        env = environment(KAFKA=self._bootstrap)
+        # What is killed leaves files behind.
+        env = environment(KAFKA=self._bootstrap, TMPDIR=str(self._folder))
         env |= hooked(self._folder, env.get("PYTHONPATH"))
         with log.open("wb") as out:
             process = supervise.Supervised(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=env)
