@@ -39,7 +39,7 @@ _SETTINGS: Final = {
     "spark.driver.memory": "1g",
     "spark.executor.memory": "512m",
 }
-_STOPPING: Final = ": stopping: "
+_STOPPING: Final = ": stopping"
 _ORIGIN: Final = "ottla.dead_letter."
 
 
