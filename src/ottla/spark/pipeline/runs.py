@@ -170,7 +170,8 @@ class StreamRun(SinkRun):
             self._error = self.query.exception() if self._has_ended else None
         else:
             try:
-                self._has_ended = bool(self.query.awaitTermination(seconds))
+                # Spark counts whole milliseconds, and refuses to wait for none.
+                self._has_ended = bool(self.query.awaitTermination(max(seconds, 0.001)))
             except PySparkException as error:
                 self._has_ended = True
                 self._error = error
