@@ -63,6 +63,30 @@ def test_values_come_as_columns(spark: SparkSession, kafka: Cluster) -> None:
     assert [(row.id, row.name, row.offset) for row in frame.collect()] == [(1, "a", 0), (2, None, 2)]
 
 
+def test_values_of_avro_come_as_columns_of_every_kind(spark: SparkSession, kafka: Cluster) -> None:
+    schema = """{"type": "record", "name": "R", "fields": [
+        {"name": "id", "type": "long"}, {"name": "name", "type": ["null", "string"]},
+        {"name": "nothing", "type": "null"}, {"name": "u", "type": ["int", "string"]},
+        {"name": "m", "type": {"type": "map", "values": "int"}},
+        {"name": "nulls", "type": {"type": "array", "items": "null"}},
+        {"name": "empty", "type": {"type": "record", "name": "E", "fields": []}}]}"""
+    value = b"\0\0\0\0\7" + b"\x02" + b"\x02\x02a" + b"\x02\x02b" + b"\x02\x02k\x04\0" + b"\x04\0"
+    kafka.seed("orders", [value, b"\0\0\0\0\x08" + value[5:], value[:-1], value + b"!", (None, None)])
+    options = {
+        "value.format": "avro",
+        "value.schema": schema,
+        "value.schema.id": "7",
+        "value.malformed": "column",
+    }
+    frame = reader(spark, kafka, **options).load()
+    rows = {row.offset: row for row in frame.collect()}
+    assert rows[0][1:8] == (1, "a", None, (None, "b"), {"k": 2}, [None, None], ())
+    assert [row["_malformed"] is None for _, row in sorted(rows.items())] == [True, False, False, False, True]
+    assert rows[4].id is None
+    chosen = reader(spark, kafka, **options).schema("m map<string,int>, offset bigint").load()
+    assert sorted(chosen.where("m IS NOT NULL").collect()) == [({"k": 2}, 0)]
+
+
 def test_a_limit_leaves_the_rest_unread_and_the_worker_usable(spark: SparkSession, kafka: Cluster) -> None:
     kafka.seed("orders", [b"x" * 1000] * 3000)
     frame = reader(spark, kafka, **{"kafka.max.partition.fetch.bytes": "100000"}).load()
