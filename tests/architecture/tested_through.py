@@ -85,7 +85,6 @@ TESTED_THROUGH: dict[str, str] = {
     "spark/sink/errors.py": "tests/spark/sink/test_columns.py",
     # A query of a pipeline is tested as what becomes of the pipeline.
     "spark/pipeline/runs.py": "tests/spark/pipeline/test_running.py",
-    "spark/pipeline/status.py": "tests/cli/pipeline/test_status.py",
     # The exactly-once sink: steps of the driver's side of a batch.
     "spark/sink/exactly_once/endings.py": "tests/spark/sink/exactly_once/test_driver.py",
     "spark/sink/exactly_once/errors.py": "tests/spark/sink/exactly_once/test_driver.py",

@@ -6,6 +6,8 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
+from pyspark.sql import Row
+
 from ottla.spark.pipeline.progress import READ_AGAIN, WRITTEN, batch_progress
 
 
@@ -17,7 +19,7 @@ def reported(**differing: Any) -> SimpleNamespace:
             "timestamp": "2026-01-31T12:00:00.000Z",
             "numInputRows": 10,
             "durationMs": {"addBatch": 400, "triggerExecution": 500},
-            "observedMetrics": {WRITTEN: SimpleNamespace(rows=9, dead_letters=2)},
+            "observedMetrics": {WRITTEN: Row(rows=9, dead_letters=2)},
             "sources": [],
             "stateOperators": [],
             **differing,
@@ -37,12 +39,18 @@ def test_rows_are_counted_by_what_became_of_them() -> None:
     assert (batch.seconds, batch.rows_per_second) == (0.5, 20.0)
 
 
+def test_spark_connect_has_the_counts_in_a_list() -> None:
+    batch = batch_progress("out", reported(observedMetrics={WRITTEN: Row(values=[9, 2], schema={})}))
+    assert batch is not None
+    assert (batch.rows_out, batch.dead_letters) == (7, 2)
+
+
 def test_a_trigger_that_ran_no_micro_batch_is_none() -> None:
     assert batch_progress("out", reported(durationMs={"latestOffset": 3, "triggerExecution": 4})) is None
 
 
 def test_rows_that_were_read_twice_for_their_dead_letters_count_once() -> None:
-    observed = {WRITTEN: None, f"{READ_AGAIN}orders": SimpleNamespace(rows=5)}
+    observed = {WRITTEN: None, f"{READ_AGAIN}orders": Row(rows=5)}
     batch = batch_progress("out", reported(observedMetrics=observed))
     assert batch is not None
     assert (batch.rows_in, batch.rows_out) == (5, 0)

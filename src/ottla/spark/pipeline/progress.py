@@ -49,21 +49,28 @@ def batch_progress(sink: str, progress: Any) -> BatchProgress | None:
     if _RAN not in durations:
         return None
     observed = progress.observedMetrics
-    written = observed.get(WRITTEN)
-    dead_letters = int(written.dead_letters or 0) if written is not None else 0
-    again = sum(int(row.rows or 0) for name, row in observed.items() if name.startswith(READ_AGAIN))
+    written, dead_letters = _observed(observed.get(WRITTEN)) or (0, 0)
+    again = sum(sum(_observed(row)) for name, row in observed.items() if name.startswith(READ_AGAIN))
     return BatchProgress(
         sink=sink,
         batch_id=progress.batchId,
         timestamp=progress.timestamp,
         rows_in=max(0, progress.numInputRows - again),
-        rows_out=int(written.rows or 0) - dead_letters if written is not None else 0,
+        rows_out=written - dead_letters,
         dead_letters=dead_letters,
         seconds=durations.get("triggerExecution", durations[_RAN]) / 1000,
         lag=_lag(progress.sources),
         state_rows=sum(each.numRowsTotal for each in progress.stateOperators),
         state_bytes=sum(each.memoryUsedBytes for each in progress.stateOperators),
     )
+
+
+def _observed(row: Any) -> list[int]:
+    """The counts, in their order. Spark Connect has a list of them in the row, beside their schema."""
+    if row is None:
+        return []
+    fields = row.asDict()
+    return [int(count or 0) for count in fields.get("values", fields.values())]
 
 
 def _lag(sources: Any) -> int | None:

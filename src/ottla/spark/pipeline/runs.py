@@ -27,6 +27,8 @@ _logger = logging.getLogger("ottla.spark.pipeline")
 
 State = Literal["starting", "waiting", "running", "ending", "ended"]
 """Waiting is for rows, or for the next trigger; ending is between the last micro-batch and the end."""
+_LEAST_WAIT_S: Final = 0.002
+"""Spark counts in milliseconds, and takes no 0."""
 _TASKS_END_S: Final = 15.0
 _API_TIMEOUT_MS: Final = "15000"
 """A person waits for the end of the program."""
@@ -120,7 +122,7 @@ class StreamRun(SinkRun):
     @property
     def is_active(self) -> bool:
         if not self._has_ended:
-            self.wait(0.001)
+            self.wait(_LEAST_WAIT_S)
         return not self._has_ended
 
     @property
@@ -165,13 +167,12 @@ class StreamRun(SinkRun):
             return
         if self._thread is not None:
             # Told that it is over, the query says so itself from then on, whatever it is still doing.
-            self._thread.join(max(1, round(seconds * 1000)))
+            self._thread.join(round(max(seconds, _LEAST_WAIT_S) * 1000))
             self._has_ended = not self._thread.isAlive()
             self._error = self.query.exception() if self._has_ended else None
         else:
             try:
-                # Spark counts whole milliseconds, and refuses to wait for none.
-                self._has_ended = bool(self.query.awaitTermination(max(seconds, 0.001)))
+                self._has_ended = bool(self.query.awaitTermination(max(seconds, _LEAST_WAIT_S)))
             except PySparkException as error:
                 self._has_ended = True
                 self._error = error
