@@ -191,7 +191,7 @@ def sql(path: Path) -> str:
 
 # The way of an order
 
-_NAME, _COUNT, _RATE, _LAG, _NUMBER, _TOOK = 14, 10, 8, 8, 7, 8
+_NAME, _COUNT, _RATE, _LAG, _NUMBER, _TOOK = 14, 10, 8, 9, 7, 8
 _OTHERS = 1 + _NAME + _COUNT + _RATE + 2 + _LAG + _NUMBER + _TOOK
 
 
