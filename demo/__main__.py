@@ -6,6 +6,7 @@ The exit code is 0 only when the proof holds, and every fault has hit.
 from __future__ import annotations
 
 import argparse
+import io
 import logging
 import signal
 import sys
@@ -43,6 +44,8 @@ def main() -> int:
     if (problem := check_java()) is not None:
         print(f"demo: {problem}", file=sys.stderr)
         return 1
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a sum of money is no reason to fail
     # What the demo's own clients have to say of a broker that is gone would be written across the screen.
     logging.getLogger("ottla").addHandler(logging.NullHandler())
     logging.getLogger("ottla").propagate = False

@@ -36,6 +36,14 @@ class WorkerFault:
         self.stage: Stage = "to come"
         self._lead = lead
         self._strikes = 0.0
+        self._has_hit = False
+
+    @property
+    def now(self) -> str:
+        """For the line that says how far the demo is."""
+        if self.stage != "struck":
+            return ""
+        return "a task runs again" if self._has_hit else "a busy worker is looked for"
 
     def advance(self, state: State, now: float) -> list[Command]:
         if self.stage == "to come" and state.counts.orders >= self.at - self._lead * state.rate:
@@ -51,6 +59,7 @@ class WorkerFault:
     def hear(self, message: Message, state: State, now: float) -> None:
         match message["event"]:
             case "worker killed":
+                self._has_hit = True
                 state.note(now, f"killed Python worker {message['pid']}: {_task(message)} failed", "broken")
             case "task retried":
                 self.stage = "mended"
@@ -74,6 +83,13 @@ class NodeFault:
         self._restarts = False
         self._led = 0
         self._given_away = False
+
+    @property
+    def now(self) -> str:
+        """For the line that says how far the demo is."""
+        if self.stage != "struck":
+            return ""
+        return f"broker {self._node} {'catches up' if self._restarts else 'is away'}"
 
     def advance(self, state: State, now: float) -> list[Command]:
         due = state.counts.orders >= self.at - self._lead * state.rate
@@ -133,7 +149,10 @@ class Conductor:
         """The next fault begins when the one before is over: each is seen by itself."""
         for fault in self.faults:
             if fault.stage not in ("mended", "missed"):
-                return fault.advance(state, now)
+                commands = fault.advance(state, now)
+                state.fault = fault.now
+                return commands
+        state.fault = ""
         return []
 
     @property

@@ -118,6 +118,8 @@ class Frame:
     tasks: tuple[int, int, int] = (0, 0, 0)
     """Done, failed, active."""
     waiting_for: str = ""
+    fault: str = ""
+    """What is broken just now, or is about to be."""
     checked: int = 0
     revenue: tuple[tuple[str, int], ...] = ()
     """Cents by country."""
@@ -147,6 +149,7 @@ class State:
     last_batch: float = 0.0
     """When a micro-batch was reported."""
     waiting_for: str = ""
+    fault: str = ""
     ready: bool = False
     placed: bool = False
     checked: int = 0
@@ -223,6 +226,7 @@ class State:
             partitions=self.partitions,
             tasks=self.tasks,
             waiting_for=self.waiting_for,
+            fault=self.fault,
             checked=self.checked,
             revenue=tuple(sorted(self.revenue.items())),
             events=tuple(self.events),

@@ -84,10 +84,11 @@ def phase_text(frame: Frame) -> str:
             return f"Starting Spark, {frame.waited:.0f} s{waiting}"
         case "flow":
             left = (frame.of - counts.orders) / frame.rate
-            return f"{counts.orders:,} of {frame.of:,} orders are in, about {left:.0f} s to go"
+            fault = f"; {frame.fault}" if frame.fault else ""
+            return f"{counts.orders:,} of {frame.of:,} orders are in, about {left:.0f} s to go{fault}"
         case "finish":
             left = counts.lag_of_enriching + counts.lag_of_summing
-            waiting = frame.waiting_for or f"Spark has {left:,} rows to write"
+            waiting = frame.fault or (f"Spark has {left:,} rows to write" if left else "Spark ends")
             return f"All {frame.of:,} orders are in: {waiting}"
         case "check":
             return f"Checking: confluent-kafka has read {frame.checked:,} committed records"
@@ -190,7 +191,7 @@ def sql(path: Path) -> str:
 
 # The way of an order
 
-_NAME, _COUNT, _RATE, _LAG, _NUMBER, _TOOK = 14, 10, 8, 8, 7, 8
+_NAME, _COUNT, _RATE, _LAG, _NUMBER, _TOOK = 14, 10, 8, 9, 7, 8
 _OTHERS = 1 + _NAME + _COUNT + _RATE + 2 + _LAG + _NUMBER + _TOOK
 
 

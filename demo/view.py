@@ -80,7 +80,7 @@ def opened() -> Iterator[View]:
 
 
 def screen_console() -> Console | None:
-    """None where there is no terminal, or too small a one."""
+    """None where there is no terminal, or one that is too small or cannot draw."""
     if not sys.stdout.isatty():
         return None
     try:
@@ -90,7 +90,8 @@ def screen_console() -> Console | None:
     from demo.screen import HEIGHT, WIDTH
 
     console = Console()
-    return console if console.width >= WIDTH and console.height >= HEIGHT else None
+    can_draw = not console.is_dumb_terminal and console.encoding.startswith("utf")
+    return console if can_draw and console.width >= WIDTH and console.height >= HEIGHT else None
 
 
 class _Screen:

@@ -55,7 +55,9 @@ def test_a_worker_is_killed_at_a_third_of_the_orders_after_an_announcement() -> 
     assert run.orders(270, 27.0) == []
     assert run.said == "in 3 s: kill -9 of a Python worker of Spark, in a task"
     assert run.orders(290, 29.0) == []
+    assert run.state.fault == ""
     assert run.orders(300, 30.0) == [Command("job", "kill worker")]
+    assert run.state.fault == "a busy worker is looked for"
     assert run.orders(310, 31.0) == []
 
 
@@ -89,8 +91,10 @@ def test_the_node_that_leads_most_is_killed_at_two_thirds_and_started_again() ->
     run.nodes([[1, True, 6, 12], [2, False, 0, 0], [3, True, 6, 12]], 62.0)
     assert run.said == "brokers 1 and 3 lead its 5 partitions now"
     assert run.orders(650, 65.0) == []
+    assert run.state.fault == "broker 2 is away"
     assert run.orders(670, 60.1 + DOWN_S) == [Command("cluster", "start 2")]
     assert run.orders(680, 68.0) == []
+    assert run.state.fault == "broker 2 catches up"
     run.nodes([[1, True, 6, 12], [2, True, 0, 7], [3, True, 6, 12]], 68.0)
     assert run.conductor.faults[1].stage == "struck"
     run.nodes([[1, True, 6, 12], [2, True, 0, 12], [3, True, 6, 12]], 69.0)
