@@ -21,6 +21,10 @@ Sessions: TypeAlias = Literal["own", "shared"]
 """Whether each contender, each number of cores and each first micro-batch has a session of its own, as it has to be
 for figures, or as few as possible are started, to see that everything runs."""
 
+_COUNTS: Final[Mapping[str, Literal["count_json", "count_avro"]]] = {
+    "json": "count_json",
+    "avro": "count_avro",
+}
 LIMIT_TASKS: Final = (1, 2, 4)
 """By how many tasks the rows in memory are read and written; the fastest of them is the limit."""
 LIMIT_BATCH: Final = {"batch": "65536"}
@@ -66,8 +70,7 @@ class Bench:
 
     def check(self, job: Job) -> None:
         """A fast reader that reads less would be no reader. It also warms up: the JVM compiles what it has seen."""
-        case: Final = {"json": "count_json", "avro": "count_avro"}
-        counted = self.measure(replace(job, case=case.get(job.case, "count"))).rows
+        counted = self.measure(replace(job, case=_COUNTS.get(job.case, "count"))).rows
         if counted != job.rows:
             raise RuntimeError(f"{job.connector} read {counted} of {job.rows} rows")
 
