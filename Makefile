@@ -148,7 +148,7 @@ bench: $(STAMP) ## every benchmark, as tables (one of them: .venv/bin/python -m 
 wheel: $(STAMP) ## dist/: a wheel for each Python (3.11 to 3.14) of this machine, and an sdist, installed and tried
 	$(PY) -m tools.make_wheel
 
-demo: $(STAMP) ## the whole pipeline on this machine, checked at the end: about a minute (needs Java 17)
+demo: $(STAMP) ## orders through Kafka and Spark while parts of both are killed, and the proof: a minute (needs Java 17)
 	@$(PY) -m demo
 
 clean: ## remove what was built, .venv included

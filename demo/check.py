@@ -1,53 +1,106 @@
-"""The last word, by another project's client: does what came out agree with what went in?
+"""The proof, by another project's client: what has come out of what went in?
 
-confluent-kafka reads both topics from their beginnings. Orders must be those that the producer says it has sent;
-every total must be what the orders add up to, and none may be missing or too many.
+confluent-kafka reads all topics from their beginnings, committed records only. Every order must be in `enriched`
+once, with its customer's name and country, or among the dead letters once, if it was cut off; every window of revenue
+must be what the orders in it come to, and none may be missing or too many.
 """
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
-from demo.orders import CUSTOMERS, ORDERS, REVENUE, WINDOW_MS, Order, Total, Window, revenue_from_json
+from demo.frame import Verdict
+from demo.orders import DEAD, ENRICHED, ORDERS, REVENUE, SHOP, Order, Total, Window, revenue_from_json
 
-_TIMEOUT_S = 30.0
-# How long `consume` waits for a chunk to be full.
-_POLL_S = 0.2
-_CHUNK = 10_000
-_SHOWN = 5
+_TIMEOUT_S: Final = 30.0
+_POLL_S: Final = 0.2
+"""How long `consume` waits for a chunk to be full."""
+_CHUNK: Final = 5_000
+_SHOWN: Final = 5
 
-
-@dataclass(frozen=True)
-class Verdict:
-    """What was found; no problems means that everything agrees."""
-
-    orders: int
-    cents: int
-    totals: int
-    problems: list[str]
+Report = Callable[[int], None]
 
 
-def check(bootstrap: str, orders: int, cents: int) -> Verdict:
-    """Compares the topics with each other, and with what the producer has sent."""
-    due = expected(Order.from_json(value) for value in read(bootstrap, ORDERS))
-    found = dict(revenue_from_json(value) for value in read(bootstrap, REVENUE))
-    stored = Total(sum(total.orders for total in due.values()), sum(total.cents for total in due.values()))
+def check(bootstrap: str, placed: int, report: Report = lambda records: None) -> Verdict:
+    """Compares the topics with each other, and with the number of orders that the producer has sent."""
+    reader = _Reader(bootstrap, report)
+    orders, malformed = sort_out(reader.read(ORDERS))
+    enriched = list(reader.read(ENRICHED))
+    dead = Counter(reader.read(DEAD))
+    found = dict(revenue_from_json(value) for value in reader.read(REVENUE))
+
+    sent, ids = Counter(order.id for order in orders), Counter(json.loads(value)["id"] for value in enriched)
+    lost = [*(sent - ids).elements(), *(malformed - dead).elements()]
+    extra = [*(ids - sent).elements(), *(dead - malformed).elements()]
+    went_in = len(orders) + malformed.total()
     problems = []
-    if stored != Total(orders, cents):
-        problems.append(f"{orders:,} orders of {cents:,} cents were produced, {ORDERS!r} has {stored}")
-    return Verdict(stored.orders, stored.cents, len(found), problems + differences(due, found))
+    if went_in != placed:
+        problems.append(f"{placed:,} orders were acknowledged, {ORDERS!r} has {went_in:,}")
+    if lost:
+        problems.append(f"lost: {_some(lost)}")
+    if extra:
+        problems.append(f"too many: {_some(extra)}")
+    problems += wrong_rows(orders, enriched)
+    problems += differences(expected(orders), found)
+    return Verdict(
+        orders=went_in,
+        enriched=len(enriched),
+        dead=dead.total(),
+        lost=len(lost),
+        duplicates=len(extra),
+        totals=len(found),
+        cents=sum(total.cents for total in found.values()),
+        problems=tuple(problems),
+    )
 
 
-def expected(orders: Iterator[Order]) -> dict[Window, Total]:
+def sort_out(values: Iterable[bytes]) -> tuple[list[Order], Counter[bytes]]:
+    """The orders, and those that are cut off."""
+    orders: list[Order] = []
+    malformed: Counter[bytes] = Counter()
+    for value in values:
+        try:
+            orders.append(Order.from_json(value))
+        except ValueError:
+            malformed[value] += 1
+    return orders, malformed
+
+
+def wrong_rows(orders: Iterable[Order], enriched: Iterable[bytes]) -> list[str]:
+    """The enriched rows that are not what their orders should have become."""
+    by_id = {order.id: order for order in orders}
+    wrong = []
+    for value in enriched:
+        row: dict[str, Any] = json.loads(value)
+        order = by_id.get(row["id"])
+        if order is not None and not _is_of(row, order):
+            wrong.append(f"order {order.id} became {value.decode()}")
+    return [f"{len(wrong):,} rows are wrong: {'; '.join(wrong[:_SHOWN])}"] if wrong else []
+
+
+def _is_of(row: dict[str, Any], order: Order) -> bool:
+    customer = SHOP[order.customer]
+    due = {
+        "id": order.id,
+        "customer": order.customer,
+        "name": customer.name,
+        "country": customer.country,
+        "cents": order.cents,
+    }
+    return due == {name: row.get(name) for name in due}
+
+
+def expected(orders: Iterable[Order]) -> dict[Window, Total]:
     """What Spark should have found."""
-    countries = {number: country for number, _, country in CUSTOMERS}
     totals: dict[Window, Total] = {}
     for order in orders:
-        window = Window(order.at - order.at % WINDOW_MS, countries[order.customer])
+        window = Window.of(order)
         totals[window] = totals.get(window, Total(0, 0)).plus(order.cents)
     return totals
 
@@ -62,36 +115,52 @@ def differences(due: dict[Window, Total], found: dict[Window, Total]) -> list[st
     return shown + ([f"and {len(wrong) - _SHOWN} more"] if len(wrong) > _SHOWN else [])
 
 
-def read(bootstrap: str, topic: str) -> Iterator[bytes]:
-    """Every value of the topic that is committed, in the order of its partitions' offsets."""
-    settings = {
-        "bootstrap.servers": bootstrap,
-        "group.id": "check",
-        "enable.auto.commit": False,
-        # Spark writes in transactions, whose marks take offsets: the last offset of a partition may be no record's.
-        "enable.partition.eof": True,
-        "isolation.level": "read_committed",
-    }
-    consumer = Consumer(settings)
-    try:
-        left = set(consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions)
-        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in left])
-        deadline = time.monotonic() + _TIMEOUT_S
-        while left:
-            messages = consumer.consume(_CHUNK, timeout=_POLL_S)
-            if messages:
-                deadline = time.monotonic() + _TIMEOUT_S
-            elif time.monotonic() > deadline:
-                raise TimeoutError(
-                    f"{topic!r} gave nothing for {_TIMEOUT_S:.0f} s, with partitions {sorted(left)} still to come"
-                )
-            for message in messages:
-                error, value, partition = message.error(), message.value(), message.partition()
-                if error is not None and error.code() == KafkaError._PARTITION_EOF:
-                    left.discard(partition)
-                elif error is not None or value is None:
-                    raise RuntimeError(f"{topic!r}: a message without a value: {error}")
-                else:
-                    yield value
-    finally:
-        consumer.close()
+def _some(items: Sequence[object]) -> str:
+    more = f" and {len(items) - _SHOWN:,} more" if len(items) > _SHOWN else ""
+    return ", ".join(map(str, items[:_SHOWN])) + more
+
+
+class _Reader:
+    """Reads topics to their ends, and reports how many records there were so far."""
+
+    def __init__(self, bootstrap: str, report: Report) -> None:
+        self._report = report
+        self._count = 0
+        self._settings = {
+            "bootstrap.servers": bootstrap,
+            "group.id": "check",
+            "enable.auto.commit": False,
+            # Spark writes in transactions, whose markers take offsets: the last of a partition may be no record's.
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            # It would be written across the screen.
+            "log_level": 0,
+        }
+
+    def read(self, topic: str) -> Iterator[bytes]:
+        """Every value of the topic that is committed, in the order of its partitions' offsets."""
+        consumer = Consumer(self._settings)
+        try:
+            left = set(consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions)
+            consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in left])
+            deadline = time.monotonic() + _TIMEOUT_S
+            while left:
+                messages = consumer.consume(_CHUNK, timeout=_POLL_S)
+                if messages:
+                    deadline = time.monotonic() + _TIMEOUT_S
+                elif time.monotonic() > deadline:
+                    raise TimeoutError(
+                        f"check: {topic!r} has not ended after {_TIMEOUT_S:.0f} s without a record"
+                    )
+                for message in messages:
+                    error, value, partition = message.error(), message.value(), message.partition()
+                    if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                        left.discard(partition)
+                    elif error is not None or value is None:
+                        raise RuntimeError(f"check: {topic!r} has a message without a value: {error}")
+                    else:
+                        self._count += 1
+                        yield value
+                self._report(self._count)
+        finally:
+            consumer.close()

@@ -1,126 +1,142 @@
-"""The Spark job: orders in, revenue per country and window out, both through format("ottla").
+"""The process of Spark: both pipelines in one session, until it is told that nothing is to come.
 
-It runs until its standard input ends, takes what is there by then, and ends. On standard output it says a line of
-JSON for each micro-batch.
+    {"event": "waiting", "what": "..."}, {"event": "reached", "what": "..."}   why nothing flows, how far it is
+    {"event": "ready"}                                                         each has run a micro-batch
+    {"event": "batch", "sink": "enriched", "read": 1480, "written": 1477, "dead": 3, "ms": 912}
+    {"event": "tasks", "done": 212, "failed": 1, "active": 2}                  whenever that has changed
+    {"event": "worker killed", ...}, {"event": "task retried", ...}            what came of the command `kill worker`
 
-The sink writes at least once, so its output is made to bear repetition: in complete mode every micro-batch writes
-every total, under a key of its own, and the last one of a key is right.
+The first command is `start BOOTSTRAP`: Java starts before there are brokers.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
-from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql import SparkSession
 
-from demo.orders import CUSTOMERS, ORDER_COLUMNS, ORDERS, REVENUE, WINDOW_MS
+from demo.children import commands, say
+from demo.orders import PIPELINES
+from demo.spark_tasks import TaskTable
+from demo.worker_kill import NoVictimError, kill_in_task, wait_for_success
+from ottla.spark.pipeline.failures import PipelineFailedError
+from ottla.spark.pipeline.model import Pipeline
+from ottla.spark.pipeline.running import RunningPipeline
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "1g",
+    # It lives for a minute: what the second compiler would make faster never pays for it.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
     "spark.log.level": "ERROR",
     # A local disk needs no renames through Hadoop's FileContext: a tenth of a second less for each micro-batch.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
 }
+_MASTER = "local[2,4]"
+"""Two tasks at a time, each tried up to four times: by itself, local mode gives up after the first."""
+_LOOK_S = 0.2
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m demo.job", description=__doc__.partition("\n")[0])
-    parser.add_argument("--bootstrap", required=True)
-    parser.add_argument("--checkpoint", required=True)
+    parser.add_argument("--checkpoints", required=True)
     options = parser.parse_args()
+    say("waiting", what="Java to start")
     spark = _session()
-    _run(start(spark, options.bootstrap, options.checkpoint))
+    say("reached", what="Spark's Java process runs")
+    told = commands()
+    _, bootstrap = next(told)
+    say("waiting", what="its two queries to be planned")
+    running = [_start(spark, path, bootstrap, options.checkpoints) for path in PIPELINES]
+    say("reached", what="both queries have been planned")
+    say("waiting", what="Python workers and first micro-batches")
+    try:
+        _run(TaskTable(spark), running, told)
+    except PipelineFailedError as error:
+        say("failed", why=f"a pipeline has failed: {error}")
+        sys.exit(1)
     spark.stop()
 
 
 def _session() -> SparkSession:
-    builder = SparkSession.builder.master("local[2]").appName("demo")
+    builder = SparkSession.builder.master(_MASTER).appName("demo")
     for name, value in _SETTINGS.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
 
-def start(spark: SparkSession, bootstrap: str, checkpoint: str) -> StreamingQuery:
-    customers = spark.createDataFrame(CUSTOMERS, "customer int, name string, country string")
-    orders = (
-        spark.readStream.format("ottla")
-        .option("kafka.bootstrap.servers", bootstrap)
-        .option("subscribe", ORDERS)
-        .option("startingOffsets", "earliest")
-        .option("value.format", "json")
-        .schema(ORDER_COLUMNS)
-        .load()
-    )
-    return (
-        revenue(orders, customers)
-        .writeStream.format("ottla")
-        .outputMode("complete")
-        .option("kafka.bootstrap.servers", bootstrap)
-        .option("topic", REVENUE)
-        .option("checkpointLocation", checkpoint)
-        .start()
-    )
+def _start(spark: SparkSession, path: Path, bootstrap: str, checkpoints: str) -> RunningPipeline:
+    places = {"kafka.bootstrap.servers": bootstrap, "checkpoint": f"{checkpoints}/{path.stem}"}
+    return Pipeline.from_file(path, overrides=places).start(spark)
 
 
-def revenue(orders: DataFrame, customers: DataFrame) -> DataFrame:
-    """Key and value for each country and window."""
-    window = f.window(f.timestamp_millis("at"), f"{WINDOW_MS} milliseconds")
-    totals = (
-        orders.join(f.broadcast(customers), "customer")
-        .groupBy("country", window.alias("window"))
-        .agg(f.count("*").alias("orders"), f.sum("cents").alias("cents"))
-    )
-    row = totals.select("country", f.unix_millis("window.start").alias("start"), "orders", "cents")
-    return row.select(
-        f.concat_ws(" ", "country", "start").alias("key"),
-        f.to_json(f.struct("*")).alias("value"),
-    )
-
-
-def _run(query: StreamingQuery) -> None:
+def _run(table: TaskTable, running: Sequence[RunningPipeline], told: Iterator[list[str]]) -> None:
     ended = threading.Event()
-    threading.Thread(target=_wait_for_the_end, args=(ended,), daemon=True).start()
-    reported = -1
-    while not ended.is_set():
-        query.awaitTermination(1)  # raises when the query has failed
-        reported = _report(query, reported)
-    query.processAllAvailable()
-    _report(query, reported)
-    query.stop()
+    obeying = threading.Thread(target=_obey, args=(table, told, ended), daemon=True)
+    obeying.start()
+    ready: set[str] = set()
+    tasks = None
+    while not ended.wait(_LOOK_S):
+        for each in running:
+            each.wait(0)  # raises when it has failed
+            _report_batches(each)
+            ready.update(each.last)
+        if len(ready) == len(running):
+            say("ready")
+            ready.clear()
+        if (now := table.count()) != tasks:
+            tasks = now
+            say("tasks", **asdict(now))
+    for each in running:
+        each.stop()
+        _report_batches(each)
 
 
-def _wait_for_the_end(ended: threading.Event) -> None:
-    sys.stdin.read()
+def _report_batches(running: RunningPipeline) -> None:
+    for batch in running.progress():
+        say(
+            "batch",
+            sink=batch.sink,
+            read=batch.rows_in,
+            written=batch.rows_out,
+            dead=batch.dead_letters,
+            ms=round(batch.seconds * 1000),
+        )
+
+
+def _obey(table: TaskTable, told: Iterator[list[str]], ended: threading.Event) -> None:
+    for command in told:
+        if command == ["kill", "worker"]:
+            _kill(table)
     ended.set()
 
 
-def _report(query: StreamingQuery, reported: int) -> int:
-    """About the micro-batches since the last time; returns the last one that was reported."""
-    for progress in query.recentProgress:
-        if progress.batchId > reported and progress.numInputRows:
-            reported = progress.batchId
-            print(
-                json.dumps(
-                    {
-                        "batch": progress.batchId,
-                        "orders": progress.numInputRows,
-                        "ms": progress.durationMs["triggerExecution"],
-                    }
-                ),
-                flush=True,
-            )
-    return reported
+def _kill(table: TaskTable) -> None:
+    try:
+        killed = kill_in_task(table)
+    except NoVictimError as error:
+        say("no worker killed", why=str(error))
+        return
+    failed = killed.attempt
+    where = {"query": table.query(failed.stage), "stage": failed.stage, "task": failed.task}
+    say("worker killed", pid=killed.pid, **where, error=failed.error)
+    retried = wait_for_success(table, failed)
+    if retried is None:
+        say("no worker killed", why=f"task {failed.task} of stage {failed.stage} was not tried again")
+    else:
+        say("task retried", **where, attempt=retried.number + 1)
 
 
 if __name__ == "__main__":

@@ -1,113 +1,120 @@
-"""What there is to see: a table that changes in place on a terminal, a line now and then elsewhere."""
+"""Where frames are shown: a screen that changes in place on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from demo.orders import Total, Window
+from demo.frame import Frame
+from demo.orders import money
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.live import Live
-    from rich.table import Table
 
-_LINE_EVERY_S = 2.0
-_SAME_LINE_EVERY_S = 20.0
-_BAR = 30
-
-
-@dataclass
-class State:
-    """What is known of the pipeline right now."""
-
-    orders: int = 0
-    of: int = 0
-    totals: dict[Window, Total] = field(default_factory=dict)
-    batches: int = 0
-    batch_ms: int = 0
-
-    @property
-    def summed(self) -> int:
-        return sum(total.orders for total in self.totals.values())
-
-    def by_country(self) -> dict[str, Total]:
-        countries: dict[str, Total] = {}
-        for window, total in sorted(self.totals.items()):
-            before = countries.get(window.country, Total(0, 0))
-            countries[window.country] = Total(before.orders + total.orders, before.cents + total.cents)
-        return countries
-
-    def __str__(self) -> str:
-        cents = sum(total.cents for total in self.totals.values())
-        waiting = f"{self.batches} micro-batches" if self.totals else "Spark is starting"
-        return (
-            f"orders in: {self.orders:,} of {self.of:,}; summed by Spark: {self.summed:,}, "
-            f"revenue {money(cents)}; {waiting}"
-            + (f", the last in {self.batch_ms} ms" if self.batches else "")
-        )
+_LINE_EVERY_S: Final = 2.0
 
 
 class View(Protocol):
-    def show(self, state: State, *, final: bool = False) -> None: ...
+    def show(self, frame: Frame) -> None: ...
 
 
 class Lines:
-    """For logs and pipes."""
+    """For logs, pipes and small windows: each event, and in between a line every two seconds."""
 
     def __init__(self) -> None:
-        self._shown = ""
+        self._events = 0
         self._last = float("-inf")
 
-    def show(self, state: State, *, final: bool = False) -> None:
-        text, now = str(state), time.monotonic()
-        pause = _SAME_LINE_EVERY_S if text == self._shown else _LINE_EVERY_S
-        if final or now >= self._last + pause:
-            self._shown, self._last = text, now
-            print(f"demo: {text}", flush=True)
+    def show(self, frame: Frame) -> None:
+        from demo.screen import clock
+
+        for event in frame.events[self._events :]:
+            print(f"demo: {clock(event.at)} {event.text}", flush=True)
+        self._events = len(frame.events)
+        if frame.verdict is None and frame.elapsed >= self._last + _LINE_EVERY_S:
+            self._last = frame.elapsed
+            print(f"demo: {clock(frame.elapsed)} {summary(frame)}", flush=True)
+
+
+def summary(frame: Frame) -> str:
+    """A frame in one line."""
+    from demo.screen import phase_text
+
+    text = phase_text(frame)
+    if frame.phase in ("cluster", "spark"):
+        return text
+    counts, up = frame.counts, sum(node.up for node in frame.nodes)
+    return (
+        f"{text}; enriched {counts.enriched:,}, dead letters {counts.dead:,}, summed {counts.summed:,}; "
+        f"{frame.enriching.count} and {frame.summing.count} micro-batches, the last in "
+        f"{frame.enriching.last_ms} and {frame.summing.last_ms} ms; {up} brokers up"
+    )
+
+
+def proof(frame: Frame) -> list[str]:
+    """What the check has found."""
+    verdict = frame.verdict
+    assert verdict is not None
+    return [
+        f"in {verdict.orders:,} = out {verdict.enriched:,} + dead letters {verdict.dead:,}, "
+        f"lost {verdict.lost:,}, duplicates {verdict.duplicates:,}, "
+        f"{verdict.totals:,} windows of revenue of {money(verdict.cents)}: counted by confluent-kafka",
+        *verdict.problems,
+        f"{'passed' if frame.phase == 'passed' else 'FAILED'}, after {frame.elapsed:.0f} s",
+    ]
 
 
 @contextmanager
 def opened() -> Iterator[View]:
     """The view that standard output can bear."""
-    if sys.stdout.isatty():
-        try:
-            from rich.live import Live
-        except ImportError:
-            yield Lines()
-            return
-        with Live(refresh_per_second=8) as live:
-            yield _Screen(live)
-    else:
+    if (console := screen_console()) is None:
         yield Lines()
+        return
+    from rich.live import Live
+
+    with Live(console=console, screen=True, auto_refresh=False, transient=True) as live:
+        yield _Screen(console, live)
+
+
+def screen_console() -> Console | None:
+    """None where there is no terminal, or too small a one."""
+    if not sys.stdout.isatty():
+        return None
+    try:
+        from rich.console import Console
+    except ImportError:
+        return None
+    from demo.screen import HEIGHT, WIDTH
+
+    console = Console()
+    return console if console.width >= WIDTH and console.height >= HEIGHT else None
 
 
 class _Screen:
-    def __init__(self, live: Live) -> None:
+    def __init__(self, console: Console, live: Live) -> None:
+        self._console = console
         self._live = live
 
-    def show(self, state: State, *, final: bool = False) -> None:
-        self._live.update(table(state), refresh=final)
+    def show(self, frame: Frame) -> None:
+        from rich.console import Group
+
+        from demo.screen import lines
+
+        size = self._console.size
+        self._live.update(Group(*lines(frame, size.width, size.height)), refresh=True)
 
 
-def table(state: State) -> Table:
-    from rich.table import Table
+def conclude(frame: Frame) -> None:
+    """Leaves what was found where the shell goes on: the screen of the demo vanishes with it."""
+    if (console := screen_console()) is None:
+        for line in proof(frame):
+            print(f"demo: {line}")
+        return
+    from demo.screen import lines
 
-    table = Table(title="Revenue, as Spark has summed it", caption=str(state), min_width=80)
-    table.add_column("country")
-    for name in ("orders", "revenue"):
-        table.add_column(name, justify="right")
-    table.add_column("", min_width=_BAR)
-    countries = state.by_country()
-    most = max((total.cents for total in countries.values()), default=1)
-    for country, total in countries.items():
-        bar = "█" * round(_BAR * total.cents / most)
-        table.add_row(country, f"{total.orders:,}", money(total.cents), bar)
-    return table
-
-
-def money(cents: int) -> str:
-    return f"€{cents / 100:,.2f}"
+    # The prompt has lines of its own.
+    for each in lines(frame, console.width, console.height - 2):
+        console.print(each, no_wrap=True, crop=True, highlight=False)

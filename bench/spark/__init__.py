@@ -1,7 +1,7 @@
 """The Spark connector next to the JVM's at its best, and next to Spark without any, on one node of Apache Kafka.
 
-Each contender has a Spark session in a process of its own, and all do the same jobs in turns: batch reads to
-`noop`, JSON and Avro to typed columns, writes, and a small stream from topic to topic. Figures are thousands of rows per
+Each contender has a Spark session in a process of its own, and all do the same jobs in turns: batch reads to `noop`,
+JSON and Avro to typed columns, writes, and a small stream from topic to topic. Figures are thousands of rows per
 second of the clock, for the whole job with its planning, or milliseconds. This connector runs as it comes, but for
 its sink, which writes at least once, as the JVM's does (`bench exactly_once` has the other); reads are measured once
 more as `ottla.spark.register` sets them up (`registered`). The JVM's runs as it comes (`jvm`) and with settings that

@@ -1,7 +1,7 @@
 """The jobs, in the words of a user: the same program for each connector, but for its name and its options.
 
-Nothing is measured that the other side does not do as well: a read takes all of Kafka's columns, JSON and Avro give the
-same typed columns and no others, a write gets the same rows from `spark.range`, a sum is over the same groups.
+Nothing is measured that the other side does not do as well: a read takes all of Kafka's columns, JSON and Avro give
+the same typed columns and no others, a write gets the same rows from `spark.range`, a sum is over the same groups.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from tests.interop.waiting import eventually
 def module(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> str:
     """Makes a module that a child can run."""
     (folder / "some_child.py").write_text(text)
-    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.setenv("PYTHONPATH", f"{folder}:{Path(__file__).parents[2]}")
     return "some_child"
 
 
@@ -31,25 +31,35 @@ def runs(pid: int) -> bool:
 
 
 def test_what_a_child_says_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    name = module(tmp_path, monkeypatch, "import sys\nprint('ready', *sys.argv[1:])\nprint('done')\n")
+    name = module(
+        tmp_path,
+        monkeypatch,
+        "import sys\nfrom demo.children import say\nsay('ready', words=sys.argv[1:])\nprint('hm')\nsay('done')\n",
+    )
     with child(tmp_path, name, "a", "b") as started:
-        assert started.first_line(30) == "ready a b"
         ended(started)
-        assert started.lines == ["ready a b", "done"]
+        assert started.news() == [{"event": "ready", "words": ["a", "b"]}, {"event": "done"}]
+        assert started.news() == []
 
 
 def test_a_child_that_waits_for_its_input_ends_when_it_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = module(
-        tmp_path, monkeypatch, "import sys\nprint('up', flush=True)\nsys.stdin.read()\nprint('ended')\n"
+        tmp_path,
+        monkeypatch,
+        "from demo.children import commands, say\n"
+        "for words in commands():\n"
+        "    say('told', words=words)\n"
+        "say('ended')\n",
     )
     with child(tmp_path, name) as started:
-        assert started.first_line(30) == "up"
+        started.tell("kill 2")
+        assert eventually(started.news, "an answer") == [{"event": "told", "words": ["kill", "2"]}]
         assert started.running()
         started.finish()
         ended(started)
-        assert started.lines == ["up", "ended"]
+        assert started.news() == [{"event": "ended"}]
 
 
 def test_a_failure_is_told_with_the_end_of_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,12 +69,6 @@ def test_a_failure_is_told_with_the_end_of_the_log(tmp_path: Path, monkeypatch: 
     assert "no apples left" in str(failed.value)
 
 
-def test_a_child_that_ends_without_a_word_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    name = module(tmp_path, monkeypatch, "")
-    with child(tmp_path, name) as started, pytest.raises(ChildError, match="some_child ended without a word"):
-        started.first_line(30)
-
-
 def test_what_a_child_has_started_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also when the demo fails, and when the child will not hear of it."""
     name = module(
@@ -72,7 +76,8 @@ def test_what_a_child_has_started_ends_with_it(tmp_path: Path, monkeypatch: pyte
         monkeypatch,
         "import signal, subprocess, sys\n"
         "inner = subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()'])\n"
-        "print(inner.pid, flush=True)\n"
+        "from demo.children import say\n"
+        "say('inner', pid=inner.pid)\n"
         "signal.pause()\n",
     )
     inner = 0
@@ -80,7 +85,8 @@ def test_what_a_child_has_started_ends_with_it(tmp_path: Path, monkeypatch: pyte
     def failing() -> None:
         nonlocal inner
         with child(tmp_path, name) as started:
-            inner = int(started.first_line(30))
+            (said,) = eventually(started.news, "the inner process")
+            inner = said["pid"]
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

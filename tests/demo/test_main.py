@@ -9,15 +9,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+from bench.spark.worker_memory import descendants
 from tests.interop.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "demo"]
 
 
-def test_the_demo_runs_and_its_check_passes(java: None) -> None:
+def test_the_demo_breaks_things_and_its_proof_holds(java: None) -> None:
     done = subprocess.run(
-        [*COMMAND, "--orders", "2000", "--rate", "1000"],
+        [*COMMAND, "--orders", "3000", "--rate", "300"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -25,8 +26,13 @@ def test_the_demo_runs_and_its_check_passes(java: None) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "check: confluent-kafka read 2,000 orders" in done.stdout
-    assert re.search(r"demo: passed, after \d+ s\n\Z", done.stdout)
+    said = done.stdout
+    assert re.search(r"killed Python worker \d+: task \d+ of stage \d+ \(\w+\) failed", said)
+    assert re.search(r"task \d+ of stage \d+ \(\w+\) ran again: attempt \d succeeded", said)
+    assert re.search(r"killed broker \d: connections cut", said)
+    assert re.search(r"broker \d is back and has caught up: in sync with all 12 partitions again", said)
+    assert "in 3,000 = out 2,994 + dead letters 6, lost 0, duplicates 0" in said
+    assert re.search(r"demo: passed, after \d+ s\n\Z", said)
     assert done.stderr == ""
 
 
@@ -35,15 +41,16 @@ def test_when_it_is_interrupted_nothing_is_left(java: None) -> None:
         COMMAND, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as demo:
         assert demo.stdout is not None
-        bootstrap = re.search(r"127\.0\.0\.1:\d+", demo.stdout.readline())
-        assert bootstrap is not None
-        demo.stdout.readline()  # the first look at the pipeline: all of it has been started
-        assert commands_with(bootstrap[0])
+        while "Java process runs" not in (line := demo.stdout.readline()):
+            assert line
+        folder = started_in(demo.pid)
+        assert commands_with(folder)
         demo.send_signal(signal.SIGINT)
         _, said = demo.communicate(timeout=300)
     assert demo.returncode == 130
     assert said == "demo: interrupted\n"
-    eventually(lambda: not commands_with(bootstrap[0]), "the end of all that it has started")
+    eventually(lambda: not commands_with(folder), "the end of all that it has started")
+    assert not Path(folder).exists()
 
 
 def test_without_java_it_says_so_in_one_line() -> None:
@@ -68,6 +75,13 @@ def test_numbers_that_make_no_sense_are_refused() -> None:
     )
     assert done.returncode == 2
     assert "--orders and --rate must be at least 1" in done.stderr
+
+
+def started_in(pid: int) -> str:
+    """The folder of a demo, as its children are told it."""
+    commands = [(each / "cmdline").read_text().replace("\0", " ") for each in descendants(pid)]
+    (folder,) = {match[1] for each in commands if (match := re.search(r"--data-dir=(\S+)/brokers", each))}
+    return folder
 
 
 def commands_with(text: str) -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -35,7 +37,30 @@ def test_the_first_example_of_the_readme_does_what_it_says() -> None:
     assert "localhost:9092" in example
     with Cluster() as cluster:
         run(example.replace("localhost:9092", cluster.bootstrap))
-        assert [record.value for record in cluster.dump("orders")] == [b"2 apples"]
+        assert [record.value for record in cluster.dump("fruit")] == [b"2 apples"]
+
+
+def test_the_pipeline_of_the_readme_does_what_it_says(java: None, tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text()
+    (pipeline,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    (console,) = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
+    with Cluster(topics={"orders": 3}) as cluster:
+        (tmp_path / "revenue.toml").write_text(pipeline.replace("localhost:9092", cluster.bootstrap))
+        said = ""
+        for line in console.splitlines():
+            _, _, *arguments = shlex.split(line)
+            done = subprocess.run(
+                [sys.executable, "-m", "ottla", *arguments],
+                cwd=tmp_path,
+                env={**os.environ, "OTTLA_BOOTSTRAP": cluster.bootstrap},
+                capture_output=True,
+                text=True,
+                timeout=300,
+                check=False,
+            )
+            assert done.returncode == 0, (line, done.stderr)
+            said = done.stdout
+        assert said == '{"country":"Kenya","orders":1,"cents":450}\n'
 
 
 def test_the_readmes_example_of_the_cluster_does_what_it_says() -> None:
@@ -58,7 +83,12 @@ def test_the_fixture_is_used_as_the_readme_shows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "document", ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+    "document",
+    [
+        "README.md",
+        "examples/README.md",
+        *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))),
+    ],
 )
 def test_links_lead_somewhere(document: str) -> None:
     folder = (ROOT / document).parent

@@ -1,4 +1,4 @@
-"""The JVM's Kafka connector, which ours is held against, and Spark's Avro: the jars of the lock file next to this module.
+"""The JVM's Kafka connector, which ours is held against, and Spark's Avro: jars of the lock file next to this module.
 
     python -m tests.interop.spark.connector           fetch what the cache lacks
     python -m tests.interop.spark.connector --lock    make the lock file anew from COORDINATES

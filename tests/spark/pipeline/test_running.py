@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from typer.testing import CliRunner
@@ -20,6 +22,7 @@ from ottla.cli.app import app
 from ottla.spark.pipeline.failures import PipelineFailedError
 from ottla.spark.pipeline.model import TopicSink, TopicSource, Watermark
 from ottla.spark.pipeline.running import RunningPipeline, run, start
+from ottla.spark.pipeline.runs import StreamRun
 from tests.spark.pipeline.pipelines import (
     CUSTOMERS,
     ORDERS,
@@ -271,3 +274,17 @@ def test_a_mistake_in_the_sql_of_a_file_ends_the_command_with_one_line_and_where
     assert first.startswith("ottla: ")
     assert "`nam` cannot be resolved" in first
     assert log.startswith("ottla: Spark's log is ")
+
+
+def test_what_is_left_of_a_wait_may_be_less_than_spark_can_wait_for() -> None:
+    """It takes whole milliseconds, and its error would be taken for the end of the query."""
+
+    def waits(timeout: float) -> bool:
+        if int(timeout * 1000) <= 0:
+            raise IllegalArgumentException("requirement failed: Timeout has to be positive")
+        return False
+
+    query = StreamRun("totals", SimpleNamespace(awaitTermination=waits), {}, None)
+    query.wait(0.0004)
+    assert query.error is None
+    assert query.is_active

@@ -1,0 +1,16 @@
+"""A standalone Spark for the examples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.spark.deployment.processes import environment, standalone
+
+
+@pytest.fixture(scope="module")
+def two_workers(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A master, and two workers with a core each; the address of the master."""
+    with standalone(tmp_path_factory.mktemp("standalone"), workers=2, env=environment()) as url:
+        yield url
