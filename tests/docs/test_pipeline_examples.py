@@ -15,6 +15,7 @@ import pytest
 from ottla.broker import Cluster
 from tests.docs.test_examples import ROOT
 from tests.interop import supervise
+from tests.interop.pipelines.runs import SHORT_LIVED
 from tests.spark.deployment.processes import environment
 
 _BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
@@ -36,7 +37,7 @@ def shell(kafka: Cluster, tmp_path: Path) -> dict[str, str]:
     script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m ottla "$@"\n')
     script.chmod(0o755)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
-    return environment(PATH=path, KAFKA=kafka.bootstrap, OTTLA_BOOTSTRAP=kafka.bootstrap)
+    return environment(PATH=path, KAFKA=kafka.bootstrap, OTTLA_BOOTSTRAP=kafka.bootstrap, **SHORT_LIVED)
 
 
 def test_the_steps_of_the_examples_write_what_is_shown(
