@@ -80,6 +80,41 @@ def test_a_nested_value_is_one_struct_and_null_where_there_is_none() -> None:
     )
 
 
+AVRO = (
+    '{"type":"record","name":"R","fields":[{"name":"id","type":"long"},{"name":"customer","type":"string"}]}'
+)
+
+
+def test_avro_follows_the_same_options() -> None:
+    good, cut = b"\x02\x02c", b"\x02\x02"
+    assert decode(parse(format="avro", schema=AVRO), good, None) == ([[1, None], ["c", None]], None)
+    assert decode(parse(format="avro", schema=AVRO), good, requested=["customer"]) == ([["c"]], None)
+    assert decode(parse(format="avro", schema=AVRO, malformed="drop"), good, cut)[1] == [True, False]
+    assert decode(parse(format="avro", schema=AVRO, malformed="column", nested="true"), cut, None) == (
+        [[{"id": None, "customer": None}, None], [cut, None]],
+        None,
+    )
+    with pytest.raises(
+        MalformedValueError,
+        match=r"offset 11 of orders-0 .*\(value.format=avro\): there are too few bytes for the value of 'customer'",
+    ):
+        decode(parse(format="avro", schema=AVRO), good, cut)
+
+
+def test_avro_that_is_no_record_is_the_column_value() -> None:
+    assert decode(parse(format="avro", schema='["null", "long"]'), b"\x02\x04", b"\0") == ([[2, None]], None)
+
+
+def test_avro_is_framed_where_a_schema_id_says_so() -> None:
+    options = parse(format="avro", schema="long", schema_id="3")
+    assert decode(options, b"\0\0\0\0\3\2") == ([[1]], None)
+    with pytest.raises(MalformedValueError, match="it has schema id 7, not 3"):
+        decode(options, b"\0\0\0\0\7\2")
+    # Without it, the frame is a value like any other, and here one with something behind it.
+    with pytest.raises(MalformedValueError, match="bytes follow the value, at byte 1"):
+        decode(parse(format="avro", schema="long"), b"\0\0\0\0\3\2")
+
+
 def test_strings_are_what_the_bytes_say() -> None:
     assert decode(parse(format="string"), "é😀".encode(), b"", None) == ([["é😀", "", None]], None)
 
