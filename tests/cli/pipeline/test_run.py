@@ -82,12 +82,12 @@ def test_a_pipeline_runs_until_it_is_told_to_stop_and_goes_on_from_there(
     with running(str(file), "--conf", "spark.driver.memory=1g") as process:
         lines = until(process, "copying: copies: batch 0:")
         assert lines[:2] == ["copying: starting Spark", "copying: started: copies"]
-        assert ": 1 rows in, 1 out, " in lines[-1]
+        assert ": 1 row in, 1 out, " in lines[-1]
         process.send_signal(signal.SIGTERM)
         output, errors = process.communicate(timeout=WITHIN_S)
     assert (process.returncode, errors) == (0, "")
     assert output.splitlines()[0].startswith("copying: stopping")
-    assert output.splitlines()[-1] == "copying: stopped: copies: 1 micro-batches, 1 rows in, 1 out"
+    assert output.splitlines()[-1] == "copying: stopped: copies: 1 micro-batch, 1 row in, 1 out"
     assert [record.value for record in cluster.dump("copies")] == [b'{"name":"A"}']
     status = json.loads(ottla("pipeline", "status", str(file), "--json").stdout)
     [sink] = status["sinks"]

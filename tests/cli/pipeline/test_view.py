@@ -87,7 +87,7 @@ def test_a_screen_says_what_each_sink_has_done_and_does() -> None:
         "4.0M,",
         "900MB",
     ]
-    assert any("totals: 1 dead letters in batch 12" in line for line in lines)
+    assert any("totals: 1 dead letter in batch 12" in line for line in lines)
     assert "topic-of-totals" in drawn(screen, 120, 40)[3]
 
 

@@ -56,10 +56,16 @@ class Totals:
         self.last = batch
 
     def __str__(self) -> str:
-        counts = [f"{self.rows_in:,} rows in", f"{self.rows_out:,} out"]
+        counts = [f"{_counted(self.rows_in, 'row')} in", f"{self.rows_out:,} out"]
         if self.dead_letters:
-            counts.append(f"{self.dead_letters:,} dead letters")
+            counts.append(_counted(self.dead_letters, "dead letter"))
         return ", ".join(counts)
+
+
+def _counted(count: int, what: str) -> str:
+    if count == 1:
+        return f"1 {what}"
+    return f"{count:,} {what}{'es' if what.endswith('ch') else 's'}"
 
 
 class View(Protocol):
@@ -142,7 +148,7 @@ class Lines:
         self._flush()
         how = "stopped" if stopped else "done"
         for sink, totals in self._of_run.items():
-            self._say(f"{how}: {sink}: {totals.batches:,} micro-batches, {totals}")
+            self._say(f"{how}: {sink}: {_counted(totals.batches, 'micro-batch')}, {totals}")
 
     def _flush(self) -> None:
         for sink in self._new:
@@ -248,7 +254,7 @@ class Screen:
             sink.totals.add(batch)
             sink.ended_at = time.monotonic()
             if batch.dead_letters:
-                self._event(f"{batch.sink}: {batch.dead_letters:,} dead letters in batch {batch.batch_id}")
+                self._event(f"{batch.sink}: {_counted(batch.dead_letters, 'dead letter')} in batch {batch.batch_id}")
         totals = {name: sink.totals for name, sink in self._sinks.items()}
         phase = _stopping(totals, states) if stopping else _phase(states)
         self._go(phase, "green" if phase in _COMES_AND_GOES else "yellow")
