@@ -254,7 +254,9 @@ class Screen:
             sink.totals.add(batch)
             sink.ended_at = time.monotonic()
             if batch.dead_letters:
-                self._event(f"{batch.sink}: {_counted(batch.dead_letters, 'dead letter')} in batch {batch.batch_id}")
+                self._event(
+                    f"{batch.sink}: {_counted(batch.dead_letters, 'dead letter')} in batch {batch.batch_id}"
+                )
         totals = {name: sink.totals for name, sink in self._sinks.items()}
         phase = _stopping(totals, states) if stopping else _phase(states)
         self._go(phase, "green" if phase in _COMES_AND_GOES else "yellow")
