@@ -28,7 +28,7 @@ _FROZEN_S: Final = 0.3
 _STUCK_S: Final = 1.0
 """When several are not done by then, one worker's end tells which is its own."""
 _SEARCH_S: Final = 30.0
-_FAILS_S: Final = 3.0
+_FAILS_S: Final = 5.0
 """Spark sees at once that a worker is gone: one that no task fails with was idle after all."""
 _RETRIED_S: Final = 60.0
 
@@ -73,7 +73,8 @@ def wait_for_success(table: TaskTable, failed: Attempt) -> Attempt | None:
 
 
 def _try(table: TaskTable, pid: int, tasks: list[Attempt]) -> Killed | None:
-    """None if it was not in any of the tasks."""
+    """None if it was not in a task."""
+    before = _failed(table, tasks)
     try:
         os.kill(pid, signal.SIGSTOP)
     except ProcessLookupError:
@@ -85,8 +86,9 @@ def _try(table: TaskTable, pid: int, tasks: list[Attempt]) -> Killed | None:
     finally:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
-    failed = _soon(lambda: _first_of(table, tasks, FAILED), _FAILS_S)
-    return None if failed is None else Killed(pid, failed)
+    # Its task may have begun after these.
+    found = _soon(lambda: _failed(table, [*tasks, *table.running()]) - before, _FAILS_S)
+    return Killed(pid, min(found, key=lambda each: each.stage)) if found else None
 
 
 def _holds_one_up(table: TaskTable, tasks: list[Attempt]) -> bool:
@@ -106,13 +108,15 @@ def _now(table: TaskTable, task: Attempt) -> Attempt:
     return next((each for each in same if each.number == task.number), task)
 
 
-def _first_of(table: TaskTable, tasks: list[Attempt], status: str) -> Attempt | None:
-    return next((now for each in tasks if (now := _now(table, each)).status == status), None)
+def _failed(table: TaskTable, tasks: list[Attempt]) -> set[Attempt]:
+    """The attempts that have failed in the stages of these."""
+    stages = {each.stage for each in tasks}
+    return {each for stage in stages for each in table.of_stage(stage) if each.status == FAILED}
 
 
 def _soon(look: Callable[[], _T | None], within: float) -> _T | None:
     deadline = time.monotonic() + within
-    while (found := look()) is None and time.monotonic() < deadline:
+    while not (found := look()) and time.monotonic() < deadline:
         time.sleep(_LOOK_S)
     return found
 
