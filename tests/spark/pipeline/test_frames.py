@@ -53,6 +53,11 @@ def test_an_expression_makes_the_key_and_columns_are_named(result: DataFrame) ->
     assert written(result, where="price > 2").count() == 0
 
 
+def test_a_column_may_have_any_name(result: DataFrame) -> None:
+    [row] = written(result.selectExpr("price AS `net.price`", "name AS `a``b`")).collect()
+    assert row["value"].asDict() == {"net.price": 1.5, "a`b": "pear"}
+
+
 def test_a_sink_of_bytes_takes_the_column_value_and_a_binary_key_stays(result: DataFrame) -> None:
     [row] = written(result, format="bytes", key="value").collect()
     assert (row["key"], row["value"]) == (b"\x00\xff", b"\x00\xff")

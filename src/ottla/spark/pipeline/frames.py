@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
@@ -83,7 +85,7 @@ def _newest(read: DataFrame) -> DataFrame:
     rest = f.struct(*(name for name in read.columns if name != "key"))
     newest = read.where("key IS NOT NULL").groupBy("key").agg(f.max_by(rest, "offset").alias("newest"))
     there = newest.select("key", "newest.*")
-    return there.where(" OR ".join(f"`{name}` IS NOT NULL" for name in values))
+    return there.where(reduce(or_, (_column(name).isNotNull() for name in values)))
 
 
 # The transform
@@ -157,7 +159,7 @@ def _value(
     ]
     if sink.format in ("json", "avro"):
         # The connector's sink encodes it.
-        return f.struct(*(f.col(f"`{each}`") for each in columns))
+        return f.struct(*(_column(each) for each in columns))
     if len(sink.columns) == 1:
         [column] = sink.columns
     elif "value" in rows.columns:
@@ -174,8 +176,13 @@ def _value(
         raise _refused(
             name, "format", f"the column {column} is {kind.simpleString()}: use json or avro for it"
         )
-    text = f.col(f"`{column}`") if isinstance(kind, BinaryType) else f.col(f"`{column}`").cast("string")
+    text = _column(column) if isinstance(kind, BinaryType) else _column(column).cast("string")
     return text.cast("binary")
+
+
+def _column(name: str) -> Column:
+    """Of this very name: dots in it lead nowhere."""
+    return f.col("`" + name.replace("`", "``") + "`")
 
 
 def _as_key(records: DataFrame, name: str) -> Column:
