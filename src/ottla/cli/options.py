@@ -115,8 +115,13 @@ def connect(
 
     _set_up_logging(debug)
     with Client(config=client_config(bootstrap, file, options, own or {}, os.environ)) as kafka:
-        kafka.admin.list_brokers(timeout=_REACH_SECONDS)
+        reach(kafka)
         yield kafka
+
+
+def reach(kafka: Client) -> None:
+    """Raises within seconds where no broker responds; a program's own patience is a minute."""
+    kafka.admin.list_brokers(timeout=_REACH_SECONDS)
 
 
 def _set_up_logging(debug: bool) -> None:

@@ -103,6 +103,20 @@ def test_a_pipeline_runs_until_it_is_told_to_stop_and_goes_on_from_there(
     assert line.startswith("ottla: sink copies: the value at offset 2 of orders-0 is malformed")
 
 
+@pytest.mark.usefixtures("own_logging")
+@pytest.mark.parametrize("command", ["run", "status"])
+def test_brokers_that_cannot_be_reached_are_said_before_spark_starts(
+    command: str, file: Path, ottla: Ottla, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.cli.options._REACH_SECONDS", 1.0)
+    result = ottla("pipeline", command, str(file), "-b", "127.0.0.1:1", code=1)
+    assert result.stdout == ""
+    [line] = result.stderr.splitlines()
+    assert line.startswith("ottla: ")
+    assert "no broker could be reached" in line
+    assert "127.0.0.1:1" in line
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

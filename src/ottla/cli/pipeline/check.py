@@ -1,6 +1,6 @@
 """`ottla pipeline check`: whether a file is a pipeline, and which; no Spark and no broker is needed.
 
-And what all commands share that take such a file: its path, what beats it, and its mistakes.
+And what all commands share that take such a file: its path, what beats it, its mistakes, and its brokers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.cli.options import Bootstrap, Debug, pair
+from ottla.cli.options import Bootstrap, Debug, pair, reach
 from ottla.cli.output import Cell, show
 
 if TYPE_CHECKING:
@@ -59,6 +59,17 @@ def load(
     except OptionError as error:
         typer.echo(f"ottla: {error}", err=True)
         raise typer.Exit(2) from error
+
+
+def reach_brokers(pipeline: Pipeline) -> None:
+    """Raises within seconds where none responds, before Spark takes as long to start and a minute to notice."""
+    if "bootstrap.servers" not in pipeline.kafka:
+        return  # each source and sink has its own
+    from ottla.client.blocking.client import Client
+    from ottla.spark.options.client import sink_config
+
+    with Client(config=sink_config(dict(pipeline.kafka))) as kafka:
+        reach(kafka)
 
 
 def _overrides(

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ottla.cli.options import Bootstrap, Debug, Json
-from ottla.cli.pipeline.check import Checkpoint, Conf, File, load
+from ottla.cli.pipeline.check import Checkpoint, Conf, File, load, reach_brokers
 
 if TYPE_CHECKING:
     from ottla.cli.pipeline.view import View
@@ -67,6 +67,8 @@ def run(
         raise typer.BadParameter("give one of --master and --remote")
     pipeline = load(file, bootstrap=bootstrap, checkpoint=checkpoint, conf=conf, once=once)
     _set_up_logging(debug)
+    if remote is None:  # else the server reaches them, from wherever it is
+        reach_brokers(pipeline)
     with _spark_log(debug) as log, opened(pipeline, as_json=json, log=log) as view:
         _run(pipeline, view, master, remote)
 

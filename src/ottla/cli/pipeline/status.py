@@ -11,7 +11,7 @@ import typer
 
 from ottla.cli.options import Bootstrap, Debug, Json
 from ottla.cli.output import Cell, show
-from ottla.cli.pipeline.check import Checkpoint, File, load
+from ottla.cli.pipeline.check import Checkpoint, File, load, reach_brokers
 
 if TYPE_CHECKING:
     from ottla.spark.pipeline.model import Pipeline
@@ -35,6 +35,7 @@ def status(
     from ottla.spark.pipeline.status import pipeline_status
 
     pipeline = load(file, bootstrap=bootstrap, checkpoint=checkpoint)
+    reach_brokers(pipeline)
     found, now = pipeline_status(pipeline), datetime.now(UTC)
     if json:
         typer.echo(json_module.dumps(_as_json(pipeline, found), ensure_ascii=False))
