@@ -2,7 +2,7 @@
 
 A driver is killed with its JVM in the midst of a micro-batch, before or behind the record that decides it, or the
 command gets a SIGTERM. What comes in meanwhile is read by the next run. The ordinary suites have the driver killed on
-both brokers in local mode, and on one of them on a standalone Spark of two workers; the rest is for
+both brokers in local mode, and one of them on a standalone Spark of two workers; the rest is for
 `make test-kafka-full`.
 """
 
@@ -35,15 +35,12 @@ class Case(NamedTuple):
     ending: Ending
 
 
-_ORDINARY_STANDALONE = {
-    Case("revenue", "ottla", "standalone", "killed"),
-    Case("changes", "apache", "standalone", "killed"),
-}
+_ORDINARY_STANDALONE = Case("revenue", "ottla", "standalone", "killed")
 
 
 def _marked(case: Case) -> object:
     marks = []
-    if not (case.ending == "killed" and (case.spark == "local" or case in _ORDINARY_STANDALONE)):
+    if not (case.ending == "killed" and (case.spark == "local" or case == _ORDINARY_STANDALONE)):
         marks.append(pytest.mark.kafka_full)
     elif case.broker == "apache":
         marks.append(pytest.mark.kafka)
