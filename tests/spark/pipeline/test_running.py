@@ -21,6 +21,7 @@ from ottla.broker import Cluster
 from ottla.cli.app import app
 from ottla.spark.pipeline.failures import PipelineFailedError
 from ottla.spark.pipeline.model import TopicSink, TopicSource, Watermark
+from ottla.spark.pipeline.progress import BatchProgress
 from ottla.spark.pipeline.running import RunningPipeline, run, start
 from ottla.spark.pipeline.runs import StreamRun
 from tests.spark.pipeline.pipelines import (
@@ -288,3 +289,46 @@ def test_what_is_left_of_a_wait_may_be_less_than_spark_can_wait_for() -> None:
     query.wait(0.0004)
     assert query.error is None
     assert query.is_active
+
+
+def test_the_last_micro_batches_are_known_when_the_session_is_gone(kafka: Cluster, tmp_path: Path) -> None:
+    """Behind Spark Connect a query says nothing without its session."""
+    batch = BatchProgress(
+        sink="priced", batch_id=0, timestamp="", rows_in=1, rows_out=1, dead_letters=0, seconds=1.0
+    )
+    session = _OwnSession()
+    running = RunningPipeline(pipeline(kafka, tmp_path), [_EndedRun(session, batch)], session)  # type: ignore[arg-type,list-item]
+    assert running.wait()
+    assert session.is_stopped
+    assert running.progress() == (batch,)
+    assert running.progress() == ()
+    assert running.last == {"priced": batch}
+    running.stop()
+
+
+class _OwnSession:
+    is_stopped = False
+
+    def stop(self) -> None:
+        self.is_stopped = True
+
+
+class _EndedRun:
+    """A query that has ended with one micro-batch."""
+
+    sink = "priced"
+    is_active = False
+    error = None
+
+    def __init__(self, session: _OwnSession, batch: BatchProgress) -> None:
+        self._session = session
+        self._left = [batch]
+
+    def progress(self) -> list[BatchProgress]:
+        assert not self._session.is_stopped
+        found, self._left = self._left, []
+        return found
+
+    def finish(self) -> None: ...
+
+    def stop(self) -> None: ...

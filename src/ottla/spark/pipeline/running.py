@@ -97,7 +97,8 @@ class RunningPipeline:
         self._runs: Final = runs
         self._own = own
         self._last: dict[str, BatchProgress] = {}
-        self._stops = False
+        self._unseen: list[BatchProgress] = []
+        self._is_over = False
 
     @property
     def last(self) -> Mapping[str, BatchProgress]:
@@ -121,7 +122,8 @@ class RunningPipeline:
 
     def progress(self) -> tuple[BatchProgress, ...]:
         """The micro-batches that have ended since the last call, in the order in which they began."""
-        found = [batch for run in self._runs for batch in run.progress()]
+        self._collect()
+        found, self._unseen = self._unseen, []
         for batch in found:
             self._last[batch.sink] = batch
         return tuple(sorted(found, key=lambda batch: batch.timestamp))
@@ -144,7 +146,6 @@ class RunningPipeline:
 
     def finish(self) -> None:
         """Lets every query end behind the micro-batch that it is in; returns at once, `wait` waits for them."""
-        self._stops = True
         for run in self._runs:
             run.finish()
 
@@ -169,9 +170,19 @@ class RunningPipeline:
                 self.stop()
                 raise PipelineFailedError(run.sink, reason(error)) from error
 
+    def _collect(self) -> None:
+        """As long as there is a session to ask: behind Spark Connect, nothing is known without it."""
+        if not self._is_over:
+            self._unseen += [batch for run in self._runs for batch in run.progress()]
+
     def _end_session(self) -> None:
         own, self._own = self._own, None
-        if own is not None:
+        if own is None:
+            return
+        try:
+            self._collect()
+        finally:
+            self._is_over = True
             own.stop()
 
     def __enter__(self) -> Self:
