@@ -24,7 +24,7 @@ def orders(kafka: Cluster) -> Cluster:
     kafka.create_topic("orders", partitions=2)
     for partition in range(2):
         kafka.seed("orders", ORDERS[partition::2], partition=partition)
-    for topic in ("copied", "streamed", "replaced", "piped", "counted"):
+    for topic in ("copied", "streamed", "replaced", "piped", "counted", "remote"):
         kafka.create_topic(topic, partitions=2)
     return kafka
 
