@@ -20,8 +20,8 @@ from typing import Final, TypeVar
 from bench.spark.worker_memory import descendants
 from demo.spark_tasks import FAILED, RUNNING, SUCCESS, Attempt, TaskTable
 
-_DAEMON: Final = b"pyspark.daemon"
-"""In the command line of the process that forks workers, and so of the workers."""
+_DAEMON: Final = b"pyspark.daemon\0pyspark.worker\0"
+"""In the command line of the process that forks workers of tasks, and so of these; others only plan and commit."""
 _LOOK_S: Final = 0.01
 _FROZEN_S: Final = 0.3
 """A task that is still running by then, with all others of its time done, waits for the frozen worker."""
