@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,21 @@ def test_a_topic_that_is_gone_has_a_position_and_no_end(kafka: Cluster, tmp_path
     assert (sink.batch, sink.begun, sink.is_new, sink.is_writing, sink.lag) == (3, None, False, False, 1)
     assert sink.positions == (SourcePosition("gone", 0, 5, None), SourcePosition("orders", 0, 1, 2))
     assert sink.delivery is None
+
+
+def test_a_source_with_brokers_of_its_own_is_looked_for_there(kafka: Cluster, tmp_path: Path) -> None:
+    with Cluster(brokers=1, topics={"orders": 1}) as other:
+        other.seed("orders", [b"a", b"b", b"c"])
+        own = {"kafka.bootstrap.servers": other.bootstrap}
+        both = replace(
+            pipeline(kafka, tmp_path), sources={"orders": TopicSource(topics=("orders",), options=own)}
+        )
+        [sink] = pipeline_status(both)
+        assert sink.positions == (SourcePosition("orders", 0, None, 3),)
+        # Without any of the pipeline's, there are none to look at but those.
+        sinks = {"copies": TopicSink(topic="copies", format="bytes", options=own)}
+        [sink] = pipeline_status(replace(both, kafka={}, sinks=sinks))
+        assert sink.positions == (SourcePosition("orders", 0, None, 3),)
 
 
 def test_offsets_of_several_sources_count_as_far_as_all_have_come() -> None:

@@ -21,7 +21,6 @@ from ottla.spark.options.parsing import OptionError
 from ottla.spark.pipeline.options import sink_checkpoint, sink_id, sink_options, source_options
 
 if TYPE_CHECKING:
-    from ottla.client.blocking.client import Client
     from ottla.spark.pipeline.model import Pipeline
     from ottla.spark.sink.exactly_once.recovery import SinkState
 
@@ -88,14 +87,11 @@ def pipeline_status(pipeline: Pipeline) -> tuple[SinkStatus, ...]:
         raise OptionError(
             f"pipeline {pipeline.name} has no checkpoint, as one of mode batch: nothing is kept of how far it is"
         )
-    from ottla.client.blocking.client import Client
-    from ottla.spark.options.client import sink_config
-
-    with Client(config=sink_config(dict(pipeline.kafka))) as kafka:
-        return tuple(_sink(pipeline, name, kafka) for name in pipeline.sinks)
+    ends = _ends(pipeline)
+    return tuple(_sink(pipeline, name, ends) for name in pipeline.sinks)
 
 
-def _sink(pipeline: Pipeline, name: str, kafka: Client) -> SinkStatus:
+def _sink(pipeline: Pipeline, name: str, ends: Mapping[TopicPartition, int]) -> SinkStatus:
     checkpoint = sink_checkpoint(pipeline, name)
     assert checkpoint is not None
     committed, planned = numbered(f"{checkpoint}/commits"), numbered(f"{checkpoint}/offsets")
@@ -110,7 +106,7 @@ def _sink(pipeline: Pipeline, name: str, kafka: Client) -> SinkStatus:
         None if batch is None else committed[batch],
         begun,
         None if begun is None else planned[begun],
-        tuple(_positions(pipeline, read, kafka)),
+        tuple(_positions(read, ends)),
         _delivery(pipeline, name),
     )
 
@@ -132,15 +128,16 @@ def offsets_in(text: str) -> dict[TopicPartition, int]:
 
 
 def _positions(
-    pipeline: Pipeline, read: Mapping[TopicPartition, int], kafka: Client
+    read: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> Iterable[SourcePosition]:
-    ends = _ends(pipeline, read, kafka)
     for partition in sorted(ends.keys() | read.keys()):
         yield SourcePosition(*partition, read.get(partition), ends.get(partition))
 
 
-def _ends(pipeline: Pipeline, read: Mapping[TopicPartition, int], kafka: Client) -> dict[TopicPartition, int]:
-    """Of all that the streams among the sources read."""
+def _ends(pipeline: Pipeline) -> dict[TopicPartition, int]:
+    """Of all that the streams among the sources read, each on the cluster that it is read from."""
+    from ottla.client.blocking.client import Client
+    from ottla.spark.options.client import source_config
     from ottla.spark.options.connector import SourceOptions
     from ottla.spark.source.partition_discovery import discover
 
@@ -149,8 +146,9 @@ def _ends(pipeline: Pipeline, read: Mapping[TopicPartition, int], kafka: Client)
         if source.table:
             continue
         options = SourceOptions.parse(source_options(pipeline, name), streaming=True)
-        there = discover(kafka, options.topics, kafka.config.default_api_timeout_ms / 1000).partitions
-        listed = kafka.admin.list_offsets(list(there), "latest", isolation=source.isolation)
+        with Client(config=source_config(options.kafka)) as kafka:
+            there = discover(kafka, options.topics, kafka.config.default_api_timeout_ms / 1000).partitions
+            listed = kafka.admin.list_offsets(list(there), "latest", isolation=source.isolation)
         ends |= {partition: each.offset for partition, each in listed.items() if each.offset is not None}
     return ends
 
