@@ -116,9 +116,9 @@ def _override(document: Document, name: str, value: str) -> None:
 
 def _pipeline(document: Document, stem: str) -> dict[str, Any]:
     top = Table(document, document.data)
-    checkpoint = top.text("checkpoint")
+    name, checkpoint = top.text("name"), top.text("checkpoint")
     values = {
-        "name": top.text("name") or stem,
+        "name": stem if name is None else name,
         "checkpoint": None if checkpoint is None else _beside(checkpoint, document.folder),
         "trigger": top.text("trigger"),
         "kafka": top.properties("kafka"),
