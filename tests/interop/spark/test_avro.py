@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import fastavro
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
@@ -17,6 +18,9 @@ from pyspark.sql.avro.functions import from_avro, to_avro
 
 from ottla.spark.values import ValueOptions, Where, decoder
 from ottla.spark.values.avro_encoder import AvroEncoder, avro_schema_of
+
+# Not for Kafka's sake, but for the jars: one process has one JVM, and this one has Spark's connector in it.
+pytestmark = pytest.mark.kafka
 
 
 def record(name: str, **fields: Any) -> dict[str, Any]:
