@@ -52,6 +52,12 @@ Job aborted due to stage failure: Task 1 in stage 3.0 failed 4 times, most recen
 Lost task 1.3 in stage 3.0 (TID 9) (127.0.0.1 executor driver): java.io.IOException: No space left on device
 \tat java.base/java.io.FileOutputStream.writeBytes(Native Method)
 """
+OF_THE_JVM = """\
+An error occurred while calling None.org.apache.spark.api.java.JavaSparkContext.
+: org.apache.spark.SparkException: Could not parse Master URL: 'bogus'
+\tat org.apache.spark.SparkContext$.createTaskScheduler(SparkContext.scala:3315)
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+"""
 
 
 @pytest.mark.parametrize(
@@ -66,9 +72,10 @@ Lost task 1.3 in stage 3.0 (TID 9) (127.0.0.1 executor driver): java.io.IOExcept
             "resolved. Did you mean one of the following? [`c`, `id`].",
         ),
         (STAGE, "java.io.IOException: No space left on device"),
+        (OF_THE_JVM, "SparkException: Could not parse Master URL: 'bogus'"),
         ("Python worker failed to connect back.", "Python worker failed to connect back."),
     ],
-    ids=["malformed", "udf", "twice", "analysis", "stage", "plain"],
+    ids=["malformed", "udf", "twice", "analysis", "stage", "of the jvm", "plain"],
 )
 def test_the_error_that_says_something_is_shown_without_stacks(text: str, said: str) -> None:
     assert reason(RuntimeError(text)) == said

@@ -17,6 +17,8 @@ _TRACEBACK: Final = "Traceback (most recent call last):"
 # The end of a traceback: the error, which begins at the margin, up to the first line that is not Python's any more.
 _PYTHON_ERROR: Final = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*): (?P<text>.*)\Z", re.DOTALL)
 _OF_THE_JVM: Final = re.compile(r"^\s*(at [\w.$/]+\(|\.\.\. \d+ more|Caused by: |Driver stacktrace:|=== )")
+# Of an error for which PySpark has no class of its own.
+_CALLING: Final = re.compile(r"^An error occurred while calling \S+\s*\n: (?:[\w$]+\.)*")
 _STREAM_FAILED: Final = re.compile(r"^\[STREAM_FAILED\] Query \[[^\]]*\] terminated with exception: ")
 # Behind the sentence of an AnalysisException: where in the SQL, and the plan.
 _PLAN: Final = re.compile(r";?( line \d+ pos \d+;?)?\n\s*['+:A-Z(].*\Z", re.DOTALL)
@@ -75,7 +77,7 @@ def _speaks_for_itself(kind: str) -> bool:
 
 
 def _without_stack(text: str) -> str:
-    text = _STREAM_FAILED.sub("", text)
+    text = _STREAM_FAILED.sub("", _CALLING.sub("", text))
     text = _PLAN.sub("", text) if text.startswith("[") else text
     lines = []
     for line in text.splitlines():
