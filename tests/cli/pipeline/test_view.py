@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -132,6 +133,18 @@ def test_lines_are_for_micro_batches_with_rows_and_the_end(capsys: pytest.Captur
 def test_a_failure_is_one_paragraph_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     Lines(pipeline("totals")).failed("sink totals: no customer 13")
     assert capsys.readouterr() == ("", "ottla: sink totals: no customer 13\n")
+
+
+def test_a_failure_in_json_says_where_more_is(capsys: pytest.CaptureFixture[str]) -> None:
+    JsonLines(pipeline("totals"), Path("/tmp/spark.log")).failed("sink totals: no customer 13")
+    event, said = capsys.readouterr()
+    assert json.loads(event) == {
+        "event": "failed",
+        "pipeline": "revenue",
+        "error": "sink totals: no customer 13",
+        "log": "/tmp/spark.log",
+    }
+    assert said == "ottla: sink totals: no customer 13\n"
 
 
 def test_json_has_an_object_for_each_event(capsys: pytest.CaptureFixture[str]) -> None:

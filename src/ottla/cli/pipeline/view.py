@@ -84,7 +84,7 @@ class View(Protocol):
 def opened(pipeline: Pipeline, *, as_json: bool, log: Path | None) -> Iterator[View]:
     """The view that standard output can bear."""
     if as_json:
-        yield JsonLines(pipeline)
+        yield JsonLines(pipeline, log)
         return
     if not sys.stdout.isatty():
         yield Lines(pipeline, log)
@@ -176,8 +176,9 @@ class Lines:
 class JsonLines:
     """For programs: an object for each event."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    def __init__(self, pipeline: Pipeline, log: Path | None = None) -> None:
         self._name = pipeline.name
+        self._log = log
         self._totals = {sink: Totals() for sink in pipeline.sinks}
         self._said: set[str] = set()
 
@@ -193,7 +194,8 @@ class JsonLines:
             self._once("stopping", pipeline=self._name)
 
     def failed(self, reason: str) -> None:
-        self._say("failed", pipeline=self._name, error=reason)
+        log = {} if self._log is None else {"log": str(self._log)}
+        self._say("failed", pipeline=self._name, error=reason, **log)
         typer.echo(f"ottla: {reason}", err=True)
 
     def ended(self, *, stopped: bool) -> None:
