@@ -10,10 +10,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from ottla.broker import Cluster
+from ottla.spark.pipeline.model import Pipeline
+from ottla.spark.pipeline.options import sink_options
+from ottla.spark.pipeline.running import RunningPipeline
+from ottla.spark.pipeline.runs import StreamRun
 from tests.cli.conftest import Ottla
 from tests.cli.shell import COMMAND
 
@@ -129,3 +136,72 @@ def test_a_mistake_in_the_command_is_named(
 ) -> None:
     monkeypatch.chdir(file.parent)
     assert said in ottla("pipeline", "run", *arguments, code=2).stderr
+
+
+def test_a_java_that_is_missing_is_said_in_the_view_too(
+    ottla: Ottla, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(file.parent))
+    result = ottla("pipeline", "run", str(file), "--json", code=1)
+    assert [json.loads(line)["event"] for line in result.stdout.splitlines()] == ["starting", "failed"]
+    [line] = result.stderr.splitlines()
+    assert line.startswith("ottla: Spark needs Java")
+
+
+def test_an_error_of_the_jvm_that_pyspark_has_no_class_for_is_one_line(
+    ottla: Ottla, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(*_: object, **__: object) -> RunningPipeline:
+        raise Py4JError(
+            "An error occurred while calling o1.start.\n: java.io.IOException: mkdir failed\n\tat a.B(C)"
+        )
+
+    monkeypatch.setattr("ottla.spark.pipeline.running.start", start)
+    result = ottla("pipeline", "run", str(file), code=2)
+    assert result.stderr.splitlines()[0] == "ottla: IOException: mkdir failed"
+
+
+def test_sigterm_while_the_queries_are_started_stops_them(
+    ottla: Ottla, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = []
+
+    def start(*_: object, **__: object) -> RunningPipeline:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except BaseException as error:
+            stopped.append(type(error))
+            raise
+        raise AssertionError("the signal was passed over")
+
+    # Where the command leaves it as it is, it would end the tests.
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    monkeypatch.setattr("ottla.spark.pipeline.running.start", start)
+    try:
+        result = ottla("pipeline", "run", str(file))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert stopped == [KeyboardInterrupt]
+    assert result.stdout.splitlines()[1].startswith("copying: stopped: copies: 0 micro-batches")
+
+
+def test_what_cannot_be_ended_of_a_failed_query_is_said_with_the_command_that_does_it(
+    ottla: Ottla, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The brokers are gone by the time that the query fails."""
+
+    def fails(seconds: float) -> bool:
+        raise PySparkException("no space left")
+
+    def start(pipeline: Pipeline, **_: object) -> RunningPipeline:
+        options = {**sink_options(pipeline, "copies"), "kafka.bootstrap.servers": "127.0.0.1:1"}
+        query = SimpleNamespace(awaitTermination=fails, lastProgress=None)
+        return RunningPipeline(pipeline, [StreamRun("copies", query, options, None)], None)
+
+    monkeypatch.setattr("ottla.spark.pipeline.running.start", start)
+    monkeypatch.setattr("ottla.spark.pipeline.runs._API_TIMEOUT_MS", "300")
+    result = ottla("pipeline", "run", str(file), code=1)
+    warning, failure, _ = result.stderr.splitlines()
+    assert warning.startswith("ottla: what the interrupted micro-batch of sink copies has left open stays so")
+    assert "`ottla pipeline recover --sink copying-copies --finish`" in warning
+    assert failure == "ottla: sink copies: no space left"

@@ -74,6 +74,7 @@ def run(
 
 
 def _run(pipeline: Pipeline, view: View, master: str | None, remote: str | None) -> None:
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     from ottla.errors import KafkaError
@@ -83,17 +84,26 @@ def _run(pipeline: Pipeline, view: View, master: str | None, remote: str | None)
 
     view.starting()
     try:
-        running = start(pipeline, master=master, remote=remote)
+        with _sigterm_as_ctrl_c():
+            running = start(pipeline, master=master, remote=remote)
+    except KeyboardInterrupt:
+        view.ended(stopped=True)
+        return
     except OptionError as error:
         view.failed(str(error))
         raise typer.Exit(2) from error
-    except PySparkException as error:
+    # PySpark leaves errors of the JVM as they are that it has no class for, as that of a master with a bad URL.
+    except (PySparkException, Py4JError) as error:
         view.failed(reason(error))
         raise typer.Exit(2) from error
+    except KafkaError as error:
+        view.failed(str(error))
+        raise typer.Exit(1) from error
     with running, _Signals() as signals:
         try:
             _watch(running, view, signals)
         except KafkaError as error:
+            view.show(running.progress(), running.states, stopping=signals.count > 0)
             view.failed(str(error))
             raise typer.Exit(1) from error
     view.ended(stopped=signals.count > 0)
@@ -108,6 +118,16 @@ def _watch(running: RunningPipeline, view: View, signals: _Signals) -> None:
             running.stop(0)
         has_ended = running.wait(_LOOK_EVERY_S)
         view.show(running.progress(), running.states, stopping=signals.count > 0)
+
+
+@contextmanager
+def _sigterm_as_ctrl_c() -> Iterator[None]:
+    """While queries are started: those that run by then are stopped, and what they have open is ended."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class _Signals:
@@ -129,11 +149,23 @@ class _Signals:
         self.count += 1
 
 
+class _Warnings(logging.Handler):
+    """To what is standard error when there is something to say: Spark's log takes its place meanwhile."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        typer.echo(f"ottla: {record.getMessage()}", err=True)
+
+
 def _set_up_logging(debug: bool) -> None:
     logging.basicConfig(
         level=logging.DEBUG if debug else logging.CRITICAL,
         format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
     )
+    if not debug:
+        # Of the pipeline itself: what is left to do for the user.
+        pipelines = logging.getLogger("ottla.spark.pipeline")
+        pipelines.handlers = [_Warnings()]
+        pipelines.setLevel(logging.WARNING)
     # Every call to the JVM would be in it.
     logging.getLogger("py4j").setLevel(logging.INFO if debug else logging.CRITICAL)
     from pyspark.logger import PySparkLogger
