@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import ottla
-from demo.check import check
+from demo.check import CheckError, check
 from demo.children import Child, ChildError, child
 from demo.conductor import Conductor
 from demo.frame import Frame, Mood, State
@@ -56,7 +56,7 @@ def main() -> int:
     except KeyboardInterrupt:
         print("demo: interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
-    except (ChildError, KafkaError, TimeoutError) as error:
+    except (ChildError, CheckError, KafkaError, TimeoutError) as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1
 
@@ -137,7 +137,7 @@ class Demo:
             state.checked = records
 
         with ThreadPoolExecutor(1) as pool:
-            checking = pool.submit(check, bootstrap, state.of, report)
+            checking = pool.submit(check, bootstrap, range(state.of), report)
             self._until(checking.done, "the check")
         state.verdict = checking.result()
         good = not state.verdict.problems and not self._conductor.missed

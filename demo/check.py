@@ -1,8 +1,8 @@
 """The proof, by another project's client: what has come out of what went in?
 
-confluent-kafka reads all topics from their beginnings, committed records only. Every order must be in `enriched`
-once, with its customer's name and country, or among the dead letters once, if it was cut off; every window of revenue
-must be what the orders in it come to, and none may be missing or too many.
+confluent-kafka reads all topics from their beginnings, committed records only. Every order that was placed must be in
+`orders` once, and in `enriched` once, with its customer's name and country, or among the dead letters once, if it was
+cut off; every window of revenue must be what the orders in it come to, and none may be missing or too many.
 """
 
 from __future__ import annotations
@@ -10,15 +10,27 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
 from demo.frame import Verdict
-from demo.orders import DEAD, ENRICHED, ORDERS, REVENUE, SHOP, Order, Total, Window, revenue_from_json
+from demo.orders import (
+    DEAD,
+    ENRICHED,
+    ORDERS,
+    REVENUE,
+    SHOP,
+    Order,
+    Total,
+    Window,
+    is_malformed,
+    revenue_from_json,
+)
 
 _TIMEOUT_S: Final = 30.0
+_MARKERS_S: Final = 30.0
 _POLL_S: Final = 0.2
 """How long `consume` waits for a chunk to be full."""
 _CHUNK: Final = 5_000
@@ -27,21 +39,39 @@ _SHOWN: Final = 5
 Report = Callable[[int], None]
 
 
-def check(bootstrap: str, placed: int, report: Report = lambda records: None) -> Verdict:
-    """Compares the topics with each other, and with the number of orders that the producer has sent."""
-    reader = _Reader(bootstrap, report)
+class CheckError(RuntimeError):
+    """What is in the topics cannot be told: nothing is proved."""
+
+
+def check(bootstrap: str, placed: Collection[int], report: Report = lambda records: None) -> Verdict:
+    """Compares the topics with each other, and with the numbers of the orders that the producer has sent."""
+    try:
+        return _judge(_Reader(bootstrap, report), placed)
+    except KafkaException as error:
+        raise CheckError(f"check: {error}") from error
+
+
+def _judge(reader: _Reader, placed: Collection[int]) -> Verdict:
     orders, malformed = sort_out(reader.read(ORDERS))
     enriched = list(reader.read(ENRICHED))
     dead = Counter(reader.read(DEAD))
     found = dict(revenue_from_json(value) for value in reader.read(REVENUE))
 
-    sent, ids = Counter(order.id for order in orders), Counter(json.loads(value)["id"] for value in enriched)
-    lost = [*(sent - ids).elements(), *(malformed - dead).elements()]
-    extra = [*(ids - sent).elements(), *(dead - malformed).elements()]
+    due = Counter(number for number in placed if not is_malformed(number))
+    came_in, ids = (
+        Counter(order.id for order in orders),
+        Counter(json.loads(value)["id"] for value in enriched),
+    )
+    lost = [*(due - ids).elements(), *(malformed - dead).elements()]
+    extra = [*(ids - due).elements(), *(dead - malformed).elements()]
     went_in = len(orders) + malformed.total()
     problems = []
-    if went_in != placed:
-        problems.append(f"{placed:,} orders were acknowledged, {ORDERS!r} has {went_in:,}")
+    # Each of those that are cut off has another number, and so another text.
+    if came_in != due or len(malformed) != malformed.total() or went_in != len(placed):
+        different = len(came_in) + len(malformed)
+        problems.append(
+            f"{len(placed):,} orders were acknowledged, {ORDERS!r} has {went_in:,}, {different:,} different ones"
+        )
     if lost:
         problems.append(f"lost: {_some(lost)}")
     if extra:
@@ -142,6 +172,7 @@ class _Reader:
         consumer = Consumer(self._settings)
         try:
             left = set(consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions)
+            self._wait_for_markers(consumer, topic, left)
             consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in left])
             deadline = time.monotonic() + _TIMEOUT_S
             while left:
@@ -149,7 +180,7 @@ class _Reader:
                 if messages:
                     deadline = time.monotonic() + _TIMEOUT_S
                 elif time.monotonic() > deadline:
-                    raise TimeoutError(
+                    raise CheckError(
                         f"check: {topic!r} has not ended after {_TIMEOUT_S:.0f} s without a record"
                     )
                 for message in messages:
@@ -157,10 +188,29 @@ class _Reader:
                     if error is not None and error.code() == KafkaError._PARTITION_EOF:
                         left.discard(partition)
                     elif error is not None or value is None:
-                        raise RuntimeError(f"check: {topic!r} has a message without a value: {error}")
+                        raise CheckError(f"check: {topic!r} has a message without a value: {error}")
                     else:
                         self._count += 1
                         yield value
                 self._report(self._count)
         finally:
             consumer.close()
+
+    def _wait_for_markers(self, consumer: Consumer, topic: str, partitions: Iterable[int]) -> None:
+        """A commit is answered before its markers are written: until then its records are beyond what can be read."""
+        whole = Consumer({**self._settings, "isolation.level": "read_uncommitted"})
+        try:
+            deadline = time.monotonic() + _MARKERS_S
+            for place in (TopicPartition(topic, number) for number in partitions):
+                while _end(consumer, place) < _end(whole, place):
+                    if time.monotonic() > deadline:
+                        raise CheckError(f"check: a transaction in {topic!r} has not ended")
+                    time.sleep(_POLL_S)
+        finally:
+            whole.close()
+
+
+def _end(consumer: Consumer, place: TopicPartition) -> int:
+    """Where the partition ends for the isolation level of this consumer."""
+    _, end = consumer.get_watermark_offsets(place, timeout=_TIMEOUT_S, cached=False)
+    return end

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 import ottla
-from demo.check import check, differences, expected
+from demo.check import CheckError, Report, check, differences, expected
 from demo.frame import Verdict
 from demo.orders import (
     DEAD,
@@ -27,7 +27,8 @@ from demo.orders import (
 )
 from ottla.broker import Cluster
 
-PLACED = [order(number, at=1_000 * number) for number in range(480, 530)]
+NUMBERS = range(480, 530)
+PLACED = [order(number, at=1_000 * number) for number in NUMBERS]
 GOOD = [each for each in PLACED if not is_malformed(each.id)]
 SUM = sum(each.cents for each in GOOD)
 
@@ -57,12 +58,12 @@ class Topics:
     )
     totals: list[tuple[Window, Total]] = field(default_factory=lambda: [*expected(GOOD).items()])
 
-    def judged(self, kafka: Cluster) -> Verdict:
+    def judged(self, kafka: Cluster, report: Report = lambda records: None) -> Verdict:
         with ottla.Client(kafka.bootstrap) as client:
             for topic, values in ((ORDERS, self.orders), (ENRICHED, self.enriched), (DEAD, self.dead)):
                 fill(client, topic, values)
             fill(client, REVENUE, [revenue(*each) for each in self.totals], partition=0)
-        return check(kafka.bootstrap, len(PLACED))
+        return check(kafka.bootstrap, NUMBERS, report)
 
 
 def fill(client: ottla.Client, topic: str, values: Iterable[bytes], partition: int | None = None) -> None:
@@ -108,8 +109,36 @@ def test_an_order_that_was_lost_on_its_way_in_is_found(kafka: Cluster) -> None:
         enriched=[row(each) for each in arrived],
         totals=[*expected(arrived).items()],
     )
-    (problem,) = topics.judged(kafka).problems
-    assert problem == "50 orders were acknowledged, 'orders' has 49"
+    verdict = topics.judged(kafka)
+    assert (verdict.orders, verdict.lost, verdict.duplicates) == (49, 1, 0)
+    assert verdict.problems == (
+        "50 orders were acknowledged, 'orders' has 49, 49 different ones",
+        "lost: 529",
+    )
+
+
+def test_an_order_that_came_in_twice_does_not_make_up_for_one_that_never_did(kafka: Cluster) -> None:
+    """Whatever the pipelines make of both: their output agrees with their input."""
+    arrived = [GOOD[0], *GOOD[:-1]]
+    topics = Topics(
+        orders=[each.as_sent() for each in [PLACED[0], *PLACED[:-1]]],
+        enriched=[row(each) for each in arrived],
+        totals=[*expected(arrived).items()],
+    )
+    verdict = topics.judged(kafka)
+    assert (verdict.orders, verdict.lost, verdict.duplicates) == (50, 1, 1)
+    assert verdict.problems == (
+        "50 orders were acknowledged, 'orders' has 50, 49 different ones",
+        "lost: 529",
+        "too many: 480",
+    )
+
+
+def test_a_malformed_order_that_came_in_twice_is_found(kafka: Cluster) -> None:
+    usual = Topics()
+    verdict = Topics(orders=usual.orders[:-1] + usual.dead, dead=2 * usual.dead).judged(kafka)
+    assert verdict.orders == len(PLACED)
+    assert verdict.problems[0] == "50 orders were acknowledged, 'orders' has 50, 49 different ones"
 
 
 def test_a_row_with_another_customers_name_is_found(kafka: Cluster) -> None:
@@ -137,13 +166,42 @@ def test_what_is_not_committed_does_not_count(kafka: Cluster) -> None:
         client.produce(ENRICHED, row(GOOD[0]))
         client.flush()
         transaction.abort()
-    assert Topics().judged(kafka).duplicates == 0
+    assert Topics().judged(kafka).problems == ()
+
+
+def test_what_is_committed_while_the_check_reads_counts(kafka: Cluster) -> None:
+    """The topics before it are read by then: a commit may be answered, and its markers not yet be written."""
+    with ottla.Client(kafka.bootstrap, transactional_id="late") as client:
+        transaction = client.begin_transaction()
+        client.produce(ENRICHED, row(GOOD[0]))
+        client.flush()
+
+        def commit(records: int) -> None:
+            if not transaction.is_over:
+                transaction.commit()
+
+        topics = Topics(enriched=[row(each) for each in GOOD[1:]])
+        assert topics.judged(kafka, commit).problems == ()
+
+
+def test_a_transaction_that_does_not_end_proves_nothing(
+    kafka: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Topics().judged(kafka)
+    monkeypatch.setattr("demo.check._MARKERS_S", 0.0)
+    with ottla.Client(kafka.bootstrap, transactional_id="open") as client:
+        transaction = client.begin_transaction()
+        client.produce(DEAD, b"beyond it nothing can be read")
+        client.flush()
+        with pytest.raises(CheckError, match="a transaction in 'orders-dead' has not ended"):
+            check(kafka.bootstrap, NUMBERS)
+        transaction.abort()
 
 
 def test_how_far_it_is_is_reported(kafka: Cluster) -> None:
     Topics().judged(kafka)
     reported: list[int] = []
-    check(kafka.bootstrap, len(PLACED), reported.append)
+    check(kafka.bootstrap, NUMBERS, reported.append)
     assert reported == sorted(reported)
     assert reported[-1] == len(PLACED) * 2 + len(expected(GOOD))
 
