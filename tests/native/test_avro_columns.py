@@ -5,6 +5,8 @@ Random schemas and damaged values are in test_avro_fuzz, Spark's own reader in t
 
 from __future__ import annotations
 
+import mmap
+import struct
 import threading
 import tracemalloc
 from typing import Any
@@ -180,6 +182,17 @@ def test_arrays_of_items_without_bytes_are_read_up_to_a_bound() -> None:
     assert problem({"type": "array", "items": "null"}, 0xE0, 0x0F, 0) is not None
 
 
+@pytest.mark.parametrize("is_record", [True, False])
+def test_the_deepest_schema_that_is_planned_is_read_and_written(is_record: bool) -> None:
+    deep: Any = "int"
+    for _ in range(30 if is_record else 31):
+        deep = {"type": "map", "values": deep}
+    avro = Avro(record(v=deep) if is_record else deep)
+    structs, _ = avro.arrays(b"\2\2k\0\0")
+    assert len(structs.flatten()[0][0]) == 1
+    assert avro.write(structs) == [b"\2\2k\0\0"]
+
+
 def test_columns_that_the_schema_does_not_give_are_refused() -> None:
     for columns in ([("v", pa.string())], [("w", pa.int32())], [("v", pa.int32()), ("v", pa.int32())]):
         with pytest.raises(TypeError, match="the schema of Avro is not read into these columns"):
@@ -236,6 +249,17 @@ def test_a_value_that_the_schema_does_not_allow_stops_the_writing() -> None:
         avro.write(pa.StructArray.from_arrays([column], ["v"]))
     assert str(raised.value) == "row 1: the number has more digits than the decimal type (v)"
     assert (raised.value.row, raised.value.path) == (1, "v")
+
+
+def test_values_beyond_the_two_gib_of_a_column_are_refused_however_it_grew() -> None:
+    # What there is doubles, so the third value makes room beyond 2 GiB: the fourth would fit it, but no offset.
+    half = 1 << 29
+    sizes = [half, 20, half, 2 * half - 1]
+    zeros = pa.py_buffer(mmap.mmap(-1, max(sizes), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+    views = b"".join(struct.pack("=iiii", size, 0, 0, 0) for size in sizes)
+    values = pa.Array.from_buffers(pa.binary_view(), len(sizes), [None, pa.py_buffer(views), zeros])
+    with pytest.raises(MemoryError, match="more than the 2 GiB that one column holds"):
+        Avro(record(v="bytes")).write(pa.StructArray.from_arrays([values], ["v"]))
 
 
 def test_threads_read_and_write_at_once() -> None:

@@ -27,7 +27,7 @@ static int grow(struct avro_writer *w, size_t size)
     size_t used = (size_t)(w->p - w->out->data);
     if (w->out->data == NULL)
         used = 0;
-    if (size > INT32_MAX - used || column_builder_reserve_bytes(w->out, (int64_t)(used + size)) < 0)
+    if (column_builder_reserve_bytes(w->out, (int64_t)(used + size)) < 0)
         return -1;
     w->p = w->out->data + used;
     w->end = w->out->data + w->out->data_capacity;

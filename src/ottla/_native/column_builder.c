@@ -177,9 +177,13 @@ int column_builder_reserve_bytes(struct column_builder *node, int64_t bytes)
 {
     if (bytes <= node->data_capacity)
         return 0;
+    if (bytes > INT32_MAX)
+        return -1;
     int64_t capacity = node->data_capacity * 2 > FIRST_BYTES ? node->data_capacity * 2 : FIRST_BYTES;
     if (capacity < bytes)
         capacity = bytes;
+    if (capacity > INT32_MAX)
+        capacity = INT32_MAX;
     if (grow(&node->data, (size_t)capacity) < 0)
         return -1;
     node->data_capacity = capacity;
@@ -221,22 +225,6 @@ int column_builder_append_null(struct column_builder *node)
     clear_value(node);
     node->validity[node->length / 8] &= (uint8_t) ~(1u << (node->length % 8));
     node->length++;
-    return 0;
-}
-
-int column_builder_append_bytes(struct column_builder *node, const uint8_t *bytes, size_t length)
-{
-    if (column_builder_room(node) < 0)
-        return -1;
-    int32_t at = node->offsets[node->length];
-    if ((int64_t)length > INT32_MAX - at)
-        return -1;
-    if (at + (int64_t)length > node->data_capacity && column_builder_reserve_bytes(node, at + (int64_t)length) < 0)
-        return -1;
-    if (length > 0)
-        memcpy(node->data + at, bytes, length);
-    node->offsets[node->length + 1] = at + (int32_t)length;
-    column_builder_set_valid(node);
     return 0;
 }
 

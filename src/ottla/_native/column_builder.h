@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "arrow_abi.h"
 
@@ -58,11 +59,11 @@ void column_builder_free(struct column_builder *node);
 /* Room for that many values in all; -1 without memory. The second takes the fields of a struct along. */
 int column_builder_reserve(struct column_builder *node, int64_t values);
 int column_builder_reserve_columns(struct column_builder *node, int64_t values);
-int column_builder_reserve_bytes(struct column_builder *node, int64_t bytes);
 
-/* These return -1 without memory, or where offsets of 32 bits end; the node is then as it was. */
+/* These return -1 without memory, or where offsets of 32 bits end; the node is then as it was. The capacity never
+ * goes beyond that end, so that bytes for which there is room always have offsets. */
+int column_builder_reserve_bytes(struct column_builder *node, int64_t bytes);
 int column_builder_append_null(struct column_builder *node);
-int column_builder_append_bytes(struct column_builder *node, const uint8_t *bytes, size_t length);
 /* For lists, maps and structs, when the children have what belongs to it. */
 int column_builder_append_parent(struct column_builder *node);
 
@@ -81,4 +82,18 @@ static inline void column_builder_set_valid(struct column_builder *node)
     if (__builtin_expect(node->validity != NULL, 0))
         node->validity[node->length / 8] |= (uint8_t)(1u << (node->length % 8));
     node->length++;
+}
+
+static inline int column_builder_append_bytes(struct column_builder *node, const uint8_t *bytes, size_t length)
+{
+    if (column_builder_room(node) < 0)
+        return -1;
+    int64_t at = node->offsets[node->length], end = at + (int64_t)length;
+    if (__builtin_expect(end > node->data_capacity, 0) && column_builder_reserve_bytes(node, end) < 0)
+        return -1;
+    if (length > 0)
+        memcpy(node->data + at, bytes, length);
+    node->offsets[node->length + 1] = (int32_t)end;
+    column_builder_set_valid(node);
+    return 0;
 }
