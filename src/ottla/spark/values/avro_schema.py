@@ -19,7 +19,8 @@ from pyspark.sql import types as t
 
 from ottla.spark.options.parsing import OptionError
 
-_MOST_NESTING: Final = 32
+# Arrow takes 64 levels: a map is two of them, and what is no record is the field of one.
+_MOST_NESTING: Final = 31
 # A record that names another one twice, which names another one twice, and so on, grows beyond all bounds.
 _MOST_TYPES: Final = 50_000
 _MOST_DIGITS: Final = 38
