@@ -36,10 +36,14 @@ static inline int64_t avro_unzigzag(uint64_t value)
 static inline int avro_take_long(struct avro_cursor *r, const struct avro_node *node, int64_t *value)
 {
     uint64_t raw;
-    if (__builtin_expect(r->p < r->end && *r->p < 0x80, 1))
+    if (__builtin_expect(r->p < r->end && *r->p < 0x80, 1)) {
         raw = *r->p++;
-    else if (avro_long_number(r, node, 10, &raw) < 0)
+    } else if (avro_left(r) >= 2 && r->p[1] < 0x80) {
+        raw = (uint64_t)(r->p[0] & 0x7f) | (uint64_t)r->p[1] << 7;
+        r->p += 2;
+    } else if (avro_long_number(r, node, 10, &raw) < 0) {
         return -1;
+    }
     *value = avro_unzigzag(raw);
     return 0;
 }

@@ -8,7 +8,7 @@ enum { FREE_ITEMS = 1000 };
 
 typedef __int128 int128;
 
-static int read_value(struct avro_cursor *r, const struct avro_node *node);
+static inline int read_value(struct avro_cursor *r, const struct avro_node *node);
 
 static inline int put(struct avro_cursor *r, struct column_builder *column, const void *value, size_t width)
 {
@@ -270,30 +270,15 @@ static int read_wide(struct avro_cursor *r, const struct avro_node *node)
     return read_value(r, &node->children[branch]);
 }
 
-static int read_value(struct avro_cursor *r, const struct avro_node *node)
+static __attribute__((noinline)) int read_other(struct avro_cursor *r, const struct avro_node *node)
 {
-    if (node->null != AVRO_NEVER_NULL) {
-        int32_t branch = avro_take_branch(r, node, 2);
-        if (branch < 0)
-            return -1;
-        if (branch == (node->null == AVRO_NULL_SECOND))
-            return put_null(r, node->column);
-    }
     switch (node->kind) {
     case AVRO_BOOLEAN:
         return read_boolean(r, node);
-    case AVRO_INT:
-        return read_int(r, node);
-    case AVRO_LONG: case AVRO_TIMESTAMP_MICROS:
-        return read_long(r, node);
     case AVRO_TIMESTAMP_MILLIS:
         return read_milliseconds(r, node);
     case AVRO_FLOAT:
         return read_float(r, node);
-    case AVRO_DOUBLE:
-        return read_double(r, node);
-    case AVRO_BYTES: case AVRO_STRING:
-        return read_bytes(r, node);
     case AVRO_FIXED:
         return read_fixed(r, node);
     case AVRO_ENUM:
@@ -310,6 +295,30 @@ static int read_value(struct avro_cursor *r, const struct avro_node *node)
         return read_wide(r, node);
     default:
         return put_null(r, node->column);
+    }
+}
+
+/* What most fields are is read without a call. */
+static inline int read_value(struct avro_cursor *r, const struct avro_node *node)
+{
+    if (node->null != AVRO_NEVER_NULL) {
+        int32_t branch = avro_take_branch(r, node, 2);
+        if (branch < 0)
+            return -1;
+        if (branch == (node->null == AVRO_NULL_SECOND))
+            return put_null(r, node->column);
+    }
+    switch (node->kind) {
+    case AVRO_INT:
+        return read_int(r, node);
+    case AVRO_LONG: case AVRO_TIMESTAMP_MICROS:
+        return read_long(r, node);
+    case AVRO_DOUBLE:
+        return read_double(r, node);
+    case AVRO_BYTES: case AVRO_STRING:
+        return read_bytes(r, node);
+    default:
+        return read_other(r, node);
     }
 }
 

@@ -33,9 +33,34 @@ static inline const uint8_t *utf8_skip(const uint8_t *p, const uint8_t *end)
     return p + 4;
 }
 
+/* What most text is; its bytes are looked at together, as a branch for each costs more than they do. */
+static inline int utf8_is_ascii(const uint8_t *p, size_t length)
+{
+    uint64_t found = 0, word;
+    uint32_t first, last;
+    if (length >= 8) {
+        const uint8_t *rest = p + length - 8;
+        for (; p < rest; p += 8) {
+            memcpy(&word, p, 8);
+            found |= word;
+        }
+        memcpy(&word, rest, 8);
+        found |= word;
+    } else if (length >= 4) {
+        memcpy(&first, p, 4);
+        memcpy(&last, p + length - 4, 4);
+        found = first | last;
+    } else if (length > 0) {
+        found = (uint64_t)(p[0] | p[length / 2] | p[length - 1]);
+    }
+    return (found & 0x8080808080808080ull) == 0;
+}
+
 static inline int utf8_is_valid(const uint8_t *p, size_t length)
 {
     const uint8_t *end = p + length;
+    if (__builtin_expect(utf8_is_ascii(p, length), 1))
+        return 1;
     while (p < end) {
         uint64_t word;
         if (end - p >= 8) {
