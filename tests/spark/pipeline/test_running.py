@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pyspark.errors import IllegalArgumentException
+from py4j.protocol import Py4JNetworkError
+from pyspark.errors import IllegalArgumentException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from typer.testing import CliRunner
@@ -21,9 +23,11 @@ from ottla.broker import Cluster
 from ottla.cli.app import app
 from ottla.spark.pipeline.failures import PipelineFailedError
 from ottla.spark.pipeline.model import TopicSink, TopicSource, Watermark
+from ottla.spark.pipeline.options import sink_options
 from ottla.spark.pipeline.progress import BatchProgress
 from ottla.spark.pipeline.running import RunningPipeline, run, start
-from ottla.spark.pipeline.runs import StreamRun
+from ottla.spark.pipeline.runs import JobRun, StreamRun
+from ottla.spark.sink.exactly_once.names import SinkNames
 from tests.spark.pipeline.pipelines import (
     CUSTOMERS,
     ORDERS,
@@ -37,6 +41,7 @@ from tests.spark.pipeline.pipelines import (
     until_read,
     values,
 )
+from tests.spark.sink import left_behind
 
 _COUNTS = "SELECT customer, count(*) AS n FROM orders GROUP BY customer"
 
@@ -332,3 +337,76 @@ class _EndedRun:
     def finish(self) -> None: ...
 
     def stop(self) -> None: ...
+
+
+def test_a_java_process_that_is_gone_is_a_failure_and_leaves_nothing_open(
+    kafka: Cluster, tmp_path: Path
+) -> None:
+    copies = only_orders(kafka, tmp_path, None, columns=("id",))
+    left_behind.prepare(kafka, left_behind.start(kafka, SinkNames("revenue-priced")), 0, 0, b"undecided")
+    options = {"kafka.bootstrap.servers": kafka.bootstrap}
+    assert not ottla.spark.recover(options, "revenue-priced").is_complete
+    gone: Any = _Gone()
+    running = RunningPipeline(copies, [StreamRun("priced", gone, sink_options(copies, "priced"), gone)], gone)
+    with pytest.raises(PipelineFailedError, match=r"^sink priced: Spark's Java process has ended"):
+        running.wait()
+    assert ottla.spark.recover(options, "revenue-priced").is_complete
+    assert (running.progress(), running.states) == ((), {"priced": "ended"})
+    running.stop()
+
+
+class _Gone:
+    """What PySpark has of a JVM that was killed."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise Py4JNetworkError("An error occurred while trying to connect to the Java server")
+
+
+def test_a_job_that_begins_behind_its_interruption_is_interrupted_once_more() -> None:
+    session = _LateSession()
+    job = JobRun("priced", _LateJob(session), None, {}, session)  # type: ignore[arg-type]
+    job.stop()
+    assert not job.is_active
+    # What the user wants is no failure.
+    assert job.error is None
+    assert job.progress() == []
+
+
+class _LateSession:
+    """Its job begins when an interruption has passed."""
+
+    def __init__(self) -> None:
+        self.has_passed = threading.Event()
+        self.is_interrupted = threading.Event()
+        self._begun = False
+
+    def addTag(self, tag: str) -> None:  # noqa: N802  Spark's name
+        assert self.has_passed.wait(WITHIN_S)
+        self._begun = True
+
+    def interruptTag(self, tag: str) -> None:  # noqa: N802  Spark's name
+        (self.is_interrupted if self._begun else self.has_passed).set()
+
+
+class _LateJob:
+    """A DataFrame and its writer in one."""
+
+    def __init__(self, session: _LateSession) -> None:
+        self._session = session
+
+    @property
+    def write(self) -> _LateJob:
+        return self
+
+    def format(self, name: str) -> _LateJob:
+        return self
+
+    def mode(self, name: str) -> _LateJob:
+        return self
+
+    def options(self, **options: str) -> _LateJob:
+        return self
+
+    def save(self) -> None:
+        assert self._session.is_interrupted.wait(1.0)
+        raise PySparkException("the job was cancelled")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
@@ -176,6 +177,8 @@ class RunningPipeline:
             self._unseen += [batch for run in self._runs for batch in run.progress()]
 
     def _end_session(self) -> None:
+        from py4j.protocol import Py4JError
+
         own, self._own = self._own, None
         if own is None:
             return
@@ -183,7 +186,9 @@ class RunningPipeline:
             self._collect()
         finally:
             self._is_over = True
-            own.stop()
+            # Its Java process may be gone, which the queries have said.
+            with suppress(Py4JError):
+                own.stop()
 
     def __enter__(self) -> Self:
         return self

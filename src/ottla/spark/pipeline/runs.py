@@ -37,6 +37,10 @@ _FENCED: Final = "has taken over sink"
 _LOOK_EVERY_S: Final = 0.05
 
 
+class SparkGoneError(KafkaError):
+    """The JVM that PySpark talks to has ended under a query."""
+
+
 class SinkRun(ABC):
     """What `RunningPipeline` knows of a sink."""
 
@@ -144,6 +148,8 @@ class StreamRun(SinkRun):
         return self._error
 
     def progress(self) -> list[BatchProgress]:
+        if isinstance(self._error, SparkGoneError):
+            return []
         last = self.query.lastProgress
         if last is None or self._key(last) == self._seen:
             return []
@@ -161,26 +167,35 @@ class StreamRun(SinkRun):
         return batches
 
     def wait(self, seconds: float) -> None:
+        from py4j.protocol import Py4JError, Py4JJavaError
         from pyspark.errors import PySparkException
 
         if self._has_ended:
             return
+        try:
+            self._look(max(seconds, _LEAST_WAIT_S))
+        except (PySparkException, Py4JJavaError) as error:
+            self._has_ended, self._error = True, error
+        except Py4JError as error:
+            self._has_ended = True
+            self._error = SparkGoneError(
+                "Spark's Java process has ended, or does not respond; its log may say why, or the system's, where it "
+                f"was killed for want of memory ({error})"
+            )
+
+    def _look(self, seconds: float) -> None:
         if self._thread is not None:
             # Told that it is over, the query says so itself from then on, whatever it is still doing.
-            self._thread.join(round(max(seconds, _LEAST_WAIT_S) * 1000))
+            self._thread.join(round(seconds * 1000))
             self._has_ended = not self._thread.isAlive()
             self._error = self.query.exception() if self._has_ended else None
         else:
-            try:
-                self._has_ended = bool(self.query.awaitTermination(max(seconds, _LEAST_WAIT_S)))
-            except PySparkException as error:
-                self._has_ended = True
-                self._error = error
+            self._has_ended = bool(self.query.awaitTermination(seconds))
         if self._finishes and not self._has_ended:
             self._end_between_batches()
 
     def finish(self) -> None:
-        if self._finishes or self._has_ended:
+        if self._finishes or not self.is_active:
             return
         self._finishes = True
         self._thread = self._tell()
@@ -267,11 +282,12 @@ class StreamRun(SinkRun):
 
     def _wait_for_tasks(self) -> None:
         """Spark kills the tasks of a query that is stopped; one that still writes could open something anew."""
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
         try:
             tracker = self._session.sparkContext.statusTracker()
-        except (PySparkException, AttributeError):
+        except (PySparkException, Py4JError, AttributeError):
             return
         until = time.monotonic() + _TASKS_END_S
         while time.monotonic() < until:
@@ -300,6 +316,7 @@ class JobRun(SinkRun):
         self._began_at = datetime.now(UTC)
         self._seconds = 0.0
         self._is_reported = False
+        self._is_interrupted = False
         self._thread = InheritableThread(target=self._run, name=f"ottla pipeline, sink {sink}", daemon=True)
         self._thread.start()
 
@@ -326,7 +343,7 @@ class JobRun(SinkRun):
 
     @property
     def error(self) -> BaseException | None:
-        return None if self.is_active else self._error
+        return None if self.is_active or self._is_interrupted else self._error
 
     def progress(self) -> list[BatchProgress]:
         if self.is_active or self._error is not None or self._is_reported:
@@ -353,6 +370,8 @@ class JobRun(SinkRun):
         """A job is all or nothing: it goes on to its end."""
 
     def stop(self) -> None:
-        if self.is_active:
+        while self.is_active:
+            self._is_interrupted = True
+            # Spark interrupts what runs at that moment: not what is yet to begin, as the next job of a shuffle.
             self._session.interruptTag(self._tag)
-        self._thread.join()
+            self._thread.join(_LOOK_EVERY_S)
