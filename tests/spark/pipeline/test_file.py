@@ -198,6 +198,8 @@ def test_mistakes_in_files_beside_it_have_the_line_that_names_them(tmp_path: Pat
     assert sql.startswith(
         f"copy.toml:9: [transform] sql-file: {tmp_path / 'bad.sql'} cannot be read: 'utf-8' codec"
     )
+    said = said_of(text.replace('"bad.sql"', r'"\u0000"'), tmp_path)
+    assert said.splitlines()[1].endswith("cannot be read: embedded null byte")
 
 
 def test_a_function_beside_it_is_loaded(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ class Table:
             return path.read_text(encoding="utf-8")
         except FileNotFoundError:
             self.mistake(f"there is no file {path}; paths are relative to the pipeline's file", key)
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:  # no UTF-8; no name of a file
             self.mistake(f"{path} cannot be read: {error}", key)
         return None
 
