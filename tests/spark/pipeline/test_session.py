@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from ottla.spark.pipeline.model import Pipeline, TopicSink, TopicSource
-from ottla.spark.pipeline.session import LOCAL, NoJavaError, check_java, session_settings
+from ottla.spark.pipeline.session import LOCAL, NoJavaError, check_java, open_session, session_settings
 
 _CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 
@@ -49,6 +52,30 @@ def test_a_cluster_gets_what_the_pipeline_says_and_nothing_of_local_masters() ->
 
 def test_checkpoints_elsewhere_are_written_as_spark_does_it() -> None:
     assert _CHECKPOINT_FILES not in session_settings(pipeline("s3a://bucket/checkpoints"), None)
+
+
+def test_a_server_that_is_named_beats_the_master_of_the_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PySpark refuses both together before it connects."""
+
+    def connect(builder: Any) -> Any:
+        builder._validate_startup_urls()
+        return builder._options
+
+    monkeypatch.delenv("MASTER", raising=False)
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", connect)
+    own = pipeline(spark_master="spark://cluster:7077", spark_sql_shuffle_partitions="3")
+    settings: Any
+    settings, is_own = open_session(own, remote="sc://here:15002")
+    assert settings == {"spark.remote": "sc://here:15002", "spark.sql.shuffle.partitions": "3"}
+    assert is_own
+
+
+def test_the_session_of_a_program_is_not_stopped_from_a_thread_that_has_none(spark: SparkSession) -> None:
+    with ThreadPoolExecutor(1) as thread:
+        session, is_own = thread.submit(open_session, pipeline()).result()
+    assert not is_own
+    assert session.sparkContext is spark.sparkContext
+    assert session.conf.get("spark.app.name") == "ottla tests"
 
 
 def test_without_java_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

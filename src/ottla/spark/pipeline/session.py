@@ -75,12 +75,20 @@ def open_session(
 
     for needed in ("pyspark", "pyarrow"):
         require(needed, extra="spark", purpose="a pipeline")
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    found = SparkSession.getActiveSession()
     if remote is not None:
-        return _built(SparkSession.builder.remote(remote), pipeline.spark), True
-    if (found := SparkSession.getActiveSession()) is not None:
+        # Spark refuses a master beside it; as --master does, it beats the pipeline's.
+        settings = {name: value for name, value in pipeline.spark.items() if name != "spark.master"}
+        session = _built(SparkSession.builder.remote(remote), settings)
+        return session, session is not found
+    if found is not None:
         return found, False
+    if SparkContext._active_spark_context is not None:
+        # A session is active in the thread that has made it; in another, Spark hands the same one out.
+        return SparkSession.builder.getOrCreate(), False
     check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # Where Spark looks for data sources, whatever a notebook has set.
