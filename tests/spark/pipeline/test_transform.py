@@ -195,6 +195,16 @@ def test_a_function_gets_the_sources_by_name_and_the_session() -> None:
     assert given == ["c", "s", "o"]
 
 
+def test_a_function_that_fails_is_named_with_the_line_where_it_does(tmp_path: Path) -> None:
+    (tmp_path / "revenue.py").write_text("def enrich(orders):\n    names = {}\n    return names['pear']\n")
+    enrich = load("revenue.py:enrich", tmp_path)
+    session: Any = None
+    with pytest.raises(TransformError) as raised:
+        apply(pipeline_of(enrich, "orders"), session, {"orders": session})
+    assert str(raised.value) == "the transform enrich has failed: KeyError: 'pear' (revenue.py:3)"
+    assert isinstance(raised.value.__cause__, KeyError)
+
+
 def test_a_function_that_takes_any_name_gets_all_sources() -> None:
     given: dict[str, Any] = {}
 

@@ -54,12 +54,26 @@ def apply(pipeline: Pipeline, spark: SparkSession, frames: Mapping[str, DataFram
             frame.createOrReplaceTempView(name)
         return spark.sql(transform)
     wanted = _parameters(transform)
-    given = {name: frame for name, frame in frames.items() if wanted is None or name in wanted}
+    given: dict[str, object] = {
+        name: frame for name, frame in frames.items() if wanted is None or name in wanted
+    }
     if wanted is not None and _SESSION in wanted:
-        result = transform(**given, spark=spark)
-    else:
-        result = transform(**given)
-    return _frame(result, described(transform))
+        given[_SESSION] = spark
+    return _frame(_called(transform, given), described(transform))
+
+
+def _called(transform: Callable[..., Any], given: Mapping[str, object]) -> object:
+    """Spark's errors say what is wrong with a DataFrame; of others, the line is half of what they say."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return transform(**given)
+    except (PySparkException, OptionError):
+        raise
+    except Exception as error:  # what a user's own code may raise has no other name
+        code = getattr(transform, "__code__", None)
+        said = _said(error, None if code is None else Path(code.co_filename))
+        raise TransformError(f"the transform {described(transform)} has failed: {said}") from error
 
 
 def _frame(result: object, name: str) -> DataFrame:
