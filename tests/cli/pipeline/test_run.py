@@ -129,6 +129,8 @@ def test_brokers_that_cannot_be_reached_are_said_before_spark_starts(
     [
         (["nowhere.toml"], "nowhere.toml: it cannot be read"),
         (["copying.toml", "--master", "local", "--remote", "sc://here"], "one of --master and --remote"),
+        (["copying.toml", "--master", ""], "URL of --master or --remote is empty"),
+        (["copying.toml", "--checkpoint", ""], "checkpoint, as given in place of the file's: it is empty"),
     ],
 )
 def test_a_mistake_in_the_command_is_named(

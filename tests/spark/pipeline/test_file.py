@@ -251,6 +251,12 @@ def test_mistakes_in_what_is_given_have_no_line() -> None:
     ]
 
 
+def test_an_empty_checkpoint_is_not_the_working_directory() -> None:
+    """As of a variable that is not set, in a shell."""
+    with pytest.raises(PipelineError, match="checkpoint, as given in place of the file's: it is empty"):
+        parse(LEAST, Path("/jobs"), environment={}, overrides={"checkpoint": ""})
+
+
 @pytest.mark.parametrize("name", ["name", "sources.orders.topic", "kafka", "kafka."])
 def test_other_keys_are_not_given_over_it(name: str) -> None:
     with pytest.raises(ValueError, match="cannot be overridden"):

@@ -65,6 +65,10 @@ def run(
 
     if master is not None and remote is not None:
         raise typer.BadParameter("give one of --master and --remote")
+    if "" in (master, remote):
+        raise typer.BadParameter(
+            "the URL of --master or --remote is empty; write it, or leave the option out"
+        )
     pipeline = load(file, bootstrap=bootstrap, checkpoint=checkpoint, conf=conf, once=once)
     _set_up_logging(debug)
     if remote is None:  # else the server reaches them, from wherever it is

@@ -98,9 +98,9 @@ def _toml(text: str, file: str) -> dict[str, Any]:
 def _override(document: Document, name: str, value: str) -> None:
     table, _, rest = name.partition(".")
     if name in _OVERRIDES:
-        document.override(
-            (name,), os.path.abspath(value) if name == "checkpoint" and _is_local(value) else value
-        )
+        # An empty one is a mistake, and not the working directory.
+        is_path = name == "checkpoint" and value.strip() and _is_local(value)
+        document.override((name,), os.path.abspath(value) if is_path else value)
     elif table == "kafka" and rest:
         document.override(("kafka", rest), value)
     elif table == "spark" and rest:
