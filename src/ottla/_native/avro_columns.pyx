@@ -13,6 +13,8 @@ from libc.string cimport memset, strcmp
 
 import cython
 
+from ottla._native.memory cimport give_block, take_block
+
 cdef extern from "arrow_abi.h" nogil:
     struct ArrowSchema:
         const char *format
@@ -25,6 +27,7 @@ cdef extern from "arrow_abi.h" nogil:
         void (*release)(ArrowArray *)
 
 cdef extern from "column_builder.h" nogil:
+    void column_builder_use_pool(void *(*take)(size_t, size_t *) noexcept, void (*give)(void *, size_t) noexcept)
     enum column_kind:
         COLUMN_BINARY
     struct column_builder:
@@ -268,3 +271,6 @@ cdef str describe(const avro_failure *failure, int64_t wanted):
     path = path_of(failure.node)
     column = f" of {path!r}" if path else ""
     return f"{failure.problem.decode()}{column}, at byte {failure.position}"
+
+
+column_builder_use_pool(take_block, give_block)

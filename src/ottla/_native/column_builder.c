@@ -3,7 +3,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_VALUES = 64, FIRST_BYTES = 4096 };
+/* Below LEAST_POOLED, the blocks of the pool are too coarse, and malloc has its memory at hand. */
+enum { FIRST_VALUES = 64, FIRST_BYTES = 4096, LEAST_POOLED = 1 << 16 };
+
+static struct {
+    void *(*take)(size_t size, size_t *capacity);
+    void (*give)(void *block, size_t capacity);
+} pool;
+
+void column_builder_use_pool(void *(*take)(size_t, size_t *), void (*give)(void *, size_t))
+{
+    pool.take = take;
+    pool.give = give;
+}
 
 /* A node's parts of the schema: what is in the format, without its children. */
 static int read_format(struct column_builder *node, const char *format)
@@ -101,14 +113,29 @@ int column_builder_holds(const struct column_builder *node, enum column_kind kin
     return 0;
 }
 
-static void free_buffers(struct column_builder *node)
+static void free_buffer(void *buffer, size_t size)
 {
-    free(node->validity);
-    free(node->offsets);
-    free(node->data);
+    if (size >= LEAST_POOLED)
+        pool.give(buffer, size);
+    else
+        free(buffer);
+}
+
+/* What has been moved out, or freed. */
+static void forget_buffers(struct column_builder *node)
+{
+    node->validity_size = node->offsets_size = node->data_size = 0;
     node->validity = node->data = NULL;
     node->offsets = NULL;
     node->length = node->capacity = node->data_capacity = 0;
+}
+
+static void free_buffers(struct column_builder *node)
+{
+    free_buffer(node->validity, node->validity_size);
+    free_buffer(node->offsets, node->offsets_size);
+    free_buffer(node->data, node->data_size);
+    forget_buffers(node);
 }
 
 void column_builder_free(struct column_builder *node)
@@ -121,11 +148,37 @@ void column_builder_free(struct column_builder *node)
     free_buffers(node);
 }
 
+static void *grow_small(void *buffer, size_t *has, size_t size)
+{
+    void *grown = realloc(buffer, size);
+    if (grown != NULL)
+        *has = size;
+    return grown;
+}
+
+/* All of a block is used, so that its size is its capacity. */
+static void *grow_large(void *buffer, size_t *has, size_t size)
+{
+    size_t block = LEAST_POOLED, capacity;
+    while (block < size)
+        block *= 2;
+    void *grown = pool.take(block, &capacity);
+    if (grown == NULL)
+        return NULL;
+    if (*has > 0)
+        memcpy(grown, buffer, *has);
+    free_buffer(buffer, *has);
+    *has = capacity;
+    return grown;
+}
+
 /* Grows one buffer; the old one stays where there is no memory. */
-static int grow(void *buffer, size_t size)
+static int grow(void *buffer, size_t *has, size_t size)
 {
     void **at = buffer;
-    void *grown = realloc(*at, size);
+    if (size <= *has)
+        return 0;
+    void *grown = size < LEAST_POOLED ? grow_small(*at, has, size) : grow_large(*at, has, size);
     if (grown == NULL)
         return -1;
     *at = grown;
@@ -144,19 +197,19 @@ int column_builder_reserve(struct column_builder *node, int64_t values)
     int64_t capacity = node->capacity * 2 > FIRST_VALUES ? node->capacity * 2 : FIRST_VALUES;
     if (capacity < values)
         capacity = values;
-    if (node->validity != NULL && grow(&node->validity, bits(capacity)) < 0)
+    if (node->validity != NULL && grow(&node->validity, &node->validity_size, bits(capacity)) < 0)
         return -1;
     if (has_offsets(node)) {
         int fresh = node->offsets == NULL;
-        if (grow(&node->offsets, (size_t)(capacity + 1) * sizeof *node->offsets) < 0)
+        if (grow(&node->offsets, &node->offsets_size, (size_t)(capacity + 1) * sizeof *node->offsets) < 0)
             return -1;
         if (fresh)
             node->offsets[0] = 0;
     } else if (node->width > 0) {
-        if (grow(&node->data, (size_t)capacity * node->width) < 0)
+        if (grow(&node->data, &node->data_size, (size_t)capacity * node->width) < 0)
             return -1;
     } else if (node->kind == COLUMN_BOOLEAN) {
-        if (grow(&node->data, bits(capacity)) < 0)
+        if (grow(&node->data, &node->data_size, bits(capacity)) < 0)
             return -1;
     }
     node->capacity = capacity;
@@ -173,18 +226,31 @@ int column_builder_reserve_columns(struct column_builder *node, int64_t values)
     return 0;
 }
 
+static int64_t larger(int64_t left, int64_t right)
+{
+    return left > right ? left : right;
+}
+
+/* What all values that there is room for take if they are about as long as those so far, which saves the copies of
+ * growing step by step; but not many times what is there, since the first may be the only long one. */
+static int64_t expected_bytes(const struct column_builder *node, int64_t bytes)
+{
+    enum { MOST_TIMES = 16 };
+    int64_t expected = bytes / (node->length + 1) * node->capacity;
+    expected += expected / 8;
+    return expected < node->data_capacity * MOST_TIMES ? expected : node->data_capacity * MOST_TIMES;
+}
+
 int column_builder_reserve_bytes(struct column_builder *node, int64_t bytes)
 {
     if (bytes <= node->data_capacity)
         return 0;
     if (bytes > INT32_MAX)
         return -1;
-    int64_t capacity = node->data_capacity * 2 > FIRST_BYTES ? node->data_capacity * 2 : FIRST_BYTES;
-    if (capacity < bytes)
-        capacity = bytes;
+    int64_t capacity = larger(larger(node->data_capacity * 2, FIRST_BYTES), larger(bytes, expected_bytes(node, bytes)));
     if (capacity > INT32_MAX)
         capacity = INT32_MAX;
-    if (grow(&node->data, (size_t)capacity) < 0)
+    if (grow(&node->data, &node->data_size, (size_t)capacity) < 0)
         return -1;
     node->data_capacity = capacity;
     return 0;
@@ -192,8 +258,7 @@ int column_builder_reserve_bytes(struct column_builder *node, int64_t bytes)
 
 static int make_validity(struct column_builder *node)
 {
-    node->validity = malloc(bits(node->capacity));
-    if (node->validity == NULL)
+    if (grow(&node->validity, &node->validity_size, bits(node->capacity)) < 0)
         return -1;
     memset(node->validity, 0xff, bits(node->capacity));
     return 0;
@@ -256,6 +321,7 @@ void column_builder_truncate(struct column_builder *node, int64_t length)
 struct array_private {
     const void *buffers[3];
     void *owned[3];
+    size_t sizes[3];
     struct ArrowArray **children;
 };
 
@@ -268,7 +334,7 @@ static void release_array(struct ArrowArray *array)
         free(private->children[i]);
     }
     for (int i = 0; i < 3; i++)
-        free(private->owned[i]);
+        free_buffer(private->owned[i], private->sizes[i]);
     free(private->children);
     free(private);
     array->release = NULL;
@@ -288,6 +354,12 @@ static int64_t count_nulls(const struct column_builder *node)
     return node->length - valid;
 }
 
+static void own(struct array_private *private, int index, void *buffer, size_t size)
+{
+    private->owned[index] = buffer;
+    private->sizes[index] = size;
+}
+
 /* The array with its buffers, which are its own from here on, and no children yet. */
 static int export_buffers(struct column_builder *node, struct ArrowArray *out)
 {
@@ -304,21 +376,19 @@ static int export_buffers(struct column_builder *node, struct ArrowArray *out)
         free_buffers(node);
         return 0;
     }
-    private->owned[0] = node->validity;
+    own(private, 0, node->validity, node->validity_size);
     private->buffers[0] = out->null_count > 0 ? node->validity : NULL;
     out->n_buffers = 1;
     if (has_offsets(node)) {
-        private->owned[1] = node->offsets;
+        own(private, 1, node->offsets, node->offsets_size);
         private->buffers[1] = node->offsets == NULL ? (const void *)&NOTHING : node->offsets;
         out->n_buffers = 2;
     }
     if (node->kind != COLUMN_STRUCT && node->kind != COLUMN_LIST && node->kind != COLUMN_MAP) {
-        private->owned[2] = node->data;
+        own(private, 2, node->data, node->data_size);
         private->buffers[out->n_buffers++] = node->data == NULL ? (const void *)&NOTHING : node->data;
     }
-    node->validity = node->data = NULL;
-    node->offsets = NULL;
-    free_buffers(node);
+    forget_buffers(node);
     return 0;
 }
 

@@ -45,10 +45,15 @@ struct column_builder {
     uint8_t *validity;    /* NULL until something is null */
     int32_t *offsets;     /* strings, lists and maps; one more than values */
     uint8_t *data;        /* values, bits of booleans, bytes of strings */
+    size_t validity_size, offsets_size, data_size; /* what was allocated for them */
     int64_t data_capacity; /* of strings */
     int child_count;
     struct column_builder *children;
 };
+
+/* Where large buffers are from, and where they go when they are released, on any thread: the pool of memory.pyx, which
+ * a module that makes columns hands over when it is loaded. */
+void column_builder_use_pool(void *(*take)(size_t size, size_t *capacity), void (*give)(void *block, size_t capacity));
 
 /* A node for each of the schema's; -1 without memory, -2 where a type is not one of these or nests too deep. */
 int column_builder_make(struct column_builder *node, const struct ArrowSchema *schema, int depth);

@@ -13,6 +13,8 @@ from libc.string cimport memset, strcmp
 
 import cython
 
+from ottla._native.memory cimport give_block, take_block
+
 cdef extern from "arrow_abi.h" nogil:
     struct ArrowSchema:
         const char *format
@@ -25,6 +27,7 @@ cdef extern from "arrow_abi.h" nogil:
         void (*release)(ArrowArray *)
 
 cdef extern from "column_builder.h" nogil:
+    void column_builder_use_pool(void *(*take)(size_t, size_t *) noexcept, void (*give)(void *, size_t) noexcept)
     enum column_kind:
         COLUMN_NULL
     struct column_builder:
@@ -138,3 +141,6 @@ cdef int64_t read_all(column_builder *root, const ArrowArray *documents, uint8_t
 cdef str describe(const json_failure *failure):
     column = "" if failure.column == NULL else f" of {failure.column.decode()!r}"
     return f"{failure.problem.decode()}{column}, at byte {failure.position}"
+
+
+column_builder_use_pool(take_block, give_block)

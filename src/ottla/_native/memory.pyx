@@ -46,6 +46,14 @@ cdef Memory take(size_t size):
     return Memory(size)
 
 
+cdef void *take_block(size_t size, size_t *capacity) noexcept nogil:
+    return pool_take(size, capacity)
+
+
+cdef void give_block(void *block, size_t capacity) noexcept nogil:
+    pool_give(block, capacity)
+
+
 def joined(memoryview first, memoryview second):
     """One view of both, where the second begins where the first ends in the same Memory; else None."""
     cdef Py_buffer one, two
