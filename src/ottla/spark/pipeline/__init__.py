@@ -13,6 +13,9 @@
 | transform.py | SQL text, or a Python function from DataFrames to a DataFrame |
 | frames.py | sources to DataFrames, a DataFrame to what a sink writes, dead letters |
 | session.py | the Spark session of a pipeline |
-| running.py | queries that run: progress, stopping, failing |
+| running.py | the queries of a pipeline together: started, watched, stopped |
+| runs.py | one of them: how it is told to finish, interrupted, cleaned up behind |
+| progress.py | what a micro-batch has done, in numbers |
+| failures.py | what went wrong, in one paragraph |
 | status.py | how far a pipeline is, from its checkpoint and its topics, without Spark |
 """
