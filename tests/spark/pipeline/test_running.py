@@ -259,6 +259,33 @@ def test_a_table_keeps_the_newest_row_of_each_key_and_drops_those_without_key_or
     assert (record.key, record.value) == (b"1", b'{"customer":1,"country":"SK"}')
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_row_of_a_table_whose_fields_are_all_null_is_there(
+    kafka: Cluster, spark: SparkSession, tmp_path: Path, nested: bool
+) -> None:
+    """Only a record without a value removes a key."""
+    with ottla.Client(kafka.bootstrap) as client:
+        for key, value in (
+            (b"1", b"{}"),
+            (b"2", b'{"country": "CZ"}'),
+            (b"2", None),
+            (b"3", b'{"customer": 3}'),
+        ):
+            client.produce("customers", value, key=key).result(timeout=30)
+    fields = "value.customer, value.country" if nested else "customer, country"
+    job = replace(
+        pipeline(kafka, tmp_path),
+        sources={"customers": replace(CUSTOMERS, nested=nested)},
+        transform=f"SELECT key, {fields}, offset FROM customers",
+        sinks={"priced": TopicSink(topic="priced", columns=("offset",))},
+        mode="batch",
+        checkpoint=None,
+    )
+    run(job, spark)
+    found = {(record.key, record.value) for record in committed(kafka, "priced")}
+    assert found == {(b"1", b'{"offset":0}'), (b"3", b'{"offset":3}')}
+
+
 _IN_A_FILE = """\
 checkpoint = "checkpoints"
 kafka.bootstrap.servers = "{bootstrap}"

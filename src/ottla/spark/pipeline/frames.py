@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
@@ -61,8 +59,11 @@ def _source(pipeline: Pipeline, name: str, spark: SparkSession) -> SourceFrames:
     source = pipeline.sources[name]
     options = source_options(pipeline, name)
     if source.table:
-        read = spark.read.format("ottla").options(**options, **{TABLE: "true"}).load()
-        return SourceFrames(_newest(read))
+        # One struct of all fields tells a record without a value from one whose fields are all null.
+        whole = {"value.nested": "true"} if source.format in ("json", "avro") else {}
+        read = spark.read.format("ottla").options(**{**options, TABLE: "true", **whole}).load()
+        newest = _newest(read)
+        return SourceFrames(newest if source.nested or not whole else _expanded(newest))
     reader = spark.read if pipeline.mode == "batch" else spark.readStream
     read = reader.format("ottla").options(**options).load()
     if source.dead_letter is None:
@@ -81,11 +82,14 @@ def _watermarked(frame: DataFrame, source: TopicSource) -> DataFrame:
 
 def _newest(read: DataFrame) -> DataFrame:
     """A key lives in one partition: the row with its largest offset is the newest. One without a value removes it."""
-    values = [name for name in read.columns if name not in KAFKA_TYPES or name == "value"]
     rest = f.struct(*(name for name in read.columns if name != "key"))
     newest = read.where("key IS NOT NULL").groupBy("key").agg(f.max_by(rest, "offset").alias("newest"))
-    there = newest.select("key", "newest.*")
-    return there.where(reduce(or_, (_column(name).isNotNull() for name in values)))
+    return newest.select("key", "newest.*").where("value IS NOT NULL")
+
+
+def _expanded(table: DataFrame) -> DataFrame:
+    """With the fields of the value in its place."""
+    return table.select(*("value.*" if name == "value" else name for name in table.columns))
 
 
 # The transform
