@@ -286,6 +286,25 @@ def test_a_row_of_a_table_whose_fields_are_all_null_is_there(
     assert found == {(b"1", b'{"offset":0}'), (b"3", b'{"offset":3}')}
 
 
+def test_a_table_may_be_of_avro_that_is_no_record(
+    kafka: Cluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    with ottla.Client(kafka.bootstrap) as client:
+        for key, value in ((b"1", b"\x04CZ"), (b"2", b"\x04AT"), (b"2", None)):
+            client.produce("customers", value, key=key).result(timeout=30)
+    job = replace(
+        pipeline(kafka, tmp_path),
+        sources={"customers": replace(CUSTOMERS, format="avro", schema='"string"')},
+        transform="SELECT key, value AS country FROM customers",
+        sinks={"priced": TopicSink(topic="priced")},
+        mode="batch",
+        checkpoint=None,
+    )
+    run(job, spark)
+    [record] = committed(kafka, "priced")
+    assert (record.key, record.value) == (b"1", b'{"country":"CZ"}')
+
+
 _IN_A_FILE = """\
 checkpoint = "checkpoints"
 kafka.bootstrap.servers = "{bootstrap}"

@@ -28,6 +28,7 @@ from ottla.spark.pipeline.options import (
 )
 from ottla.spark.pipeline.progress import READ_AGAIN
 from ottla.spark.source.schema import HEADERS_TYPE, KAFKA_TYPES
+from ottla.spark.values.avro_schema import parse_avro
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -59,11 +60,13 @@ def _source(pipeline: Pipeline, name: str, spark: SparkSession) -> SourceFrames:
     source = pipeline.sources[name]
     options = source_options(pipeline, name)
     if source.table:
-        # One struct of all fields tells a record without a value from one whose fields are all null.
-        whole = {"value.nested": "true"} if source.format in ("json", "avro") else {}
-        read = spark.read.format("ottla").options(**{**options, TABLE: "true", **whole}).load()
-        newest = _newest(read)
-        return SourceFrames(newest if source.nested or not whole else _expanded(newest))
+        options[TABLE] = "true"
+        expanded = not source.nested and _has_fields(source)
+        if expanded:
+            # One struct of all fields tells a record without a value from one whose fields are all null.
+            options["value.nested"] = "true"
+        newest = _newest(spark.read.format("ottla").options(**options).load())
+        return SourceFrames(_expanded(newest) if expanded else newest)
     reader = spark.read if pipeline.mode == "batch" else spark.readStream
     read = reader.format("ottla").options(**options).load()
     if source.dead_letter is None:
@@ -78,6 +81,14 @@ def _watermarked(frame: DataFrame, source: TopicSource) -> DataFrame:
     if source.watermark is None:
         return frame
     return frame.withWatermark(source.watermark.column, source.watermark.delay)
+
+
+def _has_fields(source: TopicSource) -> bool:
+    """Whether a value is several columns, of which each may be null by itself. Avro need not be a record."""
+    if source.format != "avro":
+        return source.format == "json"
+    assert source.schema is not None
+    return isinstance(parse_avro(source.schema).spark, StructType)
 
 
 def _newest(read: DataFrame) -> DataFrame:
