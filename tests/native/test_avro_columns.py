@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from ottla._native.avro_columns import AvroValueError, read_avro, write_avro
+from ottla.spark.options.parsing import OptionError
 from tests.native.avro_support import BINARY, Avro, record
 
 ARRAY = {"type": "array", "items": "int"}
@@ -185,9 +186,11 @@ def test_arrays_of_items_without_bytes_are_read_up_to_a_bound() -> None:
 @pytest.mark.parametrize("is_record", [True, False])
 def test_the_deepest_schema_that_is_planned_is_read_and_written(is_record: bool) -> None:
     deep: Any = "int"
-    for _ in range(30 if is_record else 31):
+    for _ in range(31):
         deep = {"type": "map", "values": deep}
     avro = Avro(record(v=deep) if is_record else deep)
+    with pytest.raises(OptionError, match="nests types more than 32 deep"):
+        Avro({"type": "map", "values": avro.schema}).read()
     structs, _ = avro.arrays(b"\2\2k\0\0")
     assert len(structs.flatten()[0][0]) == 1
     assert avro.write(structs) == [b"\2\2k\0\0"]

@@ -121,7 +121,7 @@ def test_types_that_nest_or_grow_without_end_are_refused() -> None:
     deep: Any = "int"
     for _ in range(40):
         deep = {"type": "array", "items": deep}
-    with pytest.raises(OptionError, match="nests types more than 31 deep"):
+    with pytest.raises(OptionError, match="nests types more than 32 deep"):
         parse_avro(json.dumps(deep))
     fields: list[tuple[str, Any]] = [("f", record(("x", "int"), name="T0"))]
     for number in range(1, 30):

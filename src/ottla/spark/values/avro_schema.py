@@ -19,8 +19,8 @@ from pyspark.sql import types as t
 
 from ottla.spark.options.parsing import OptionError
 
-# Arrow takes 64 levels: a map is two of them, and what is no record is the field of one.
-_MOST_NESTING: Final = 31
+# Arrow takes 64 levels, of which a map is two.
+_MOST_NESTING: Final = 32
 # A record that names another one twice, which names another one twice, and so on, grows beyond all bounds.
 _MOST_TYPES: Final = 50_000
 _MOST_DIGITS: Final = 38
@@ -92,7 +92,9 @@ def parse_avro(text: str) -> AvroType:
         found: object = json.loads(stripped) if stripped[:1] in ("{", "[", '"') else stripped
     except (ValueError, RecursionError) as error:
         raise OptionError(f"value.schema is not the JSON of an Avro schema ({error})") from error
-    return _Parser().parse(found, "", "the schema", 0)
+    is_record = isinstance(found, dict) and found.get("type") in ("record", "error")
+    # What is no record becomes the field of one.
+    return _Parser().parse(found, "", "the schema", 0 if is_record else 1)
 
 
 def columns_of(avro: AvroType) -> t.StructType:
