@@ -211,6 +211,8 @@ def test_columns_that_the_schema_does_not_have_are_not_written() -> None:
             avro.write(pa.array([row]))
     with pytest.raises(TypeError, match="must be an Arrow array of structs, not int64"):
         avro.write(pa.array([1]))
+    with pytest.raises(TypeError, match="values of Avro are binary, not"):
+        write_avro(avro.plan, pa.array([{"v": 1}]), pa.field("value", pa.struct([("a", pa.binary())])))
 
 
 @pytest.mark.parametrize(

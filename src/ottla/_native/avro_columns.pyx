@@ -194,11 +194,7 @@ def write_avro(bytes plan, structs, schema, schema_id=None):
             raise MemoryError("no memory for values of Avro")
         if bound < 0:
             raise TypeError(f"columns of these types cannot be written with the schema of Avro: {structs.type}")
-        made_column = column_builder_make(
-            &out, <const ArrowSchema *> PyCapsule_GetPointer(binary_capsule, "arrow_schema"), 0
-        )
-        if made_column < 0 or out.kind != COLUMN_BINARY:
-            raise TypeError(f"values of Avro are binary, not {schema}")
+        make_binary(&out, <const ArrowSchema *> PyCapsule_GetPointer(binary_capsule, "arrow_schema"), schema)
         try:
             with nogil:
                 written = avro_write_values(&node, array.length, id, &out, &refusal)
@@ -238,6 +234,17 @@ cdef int make_columns(column_builder *root, avro_node *node, const ArrowSchema *
         if made >= 0:
             column_builder_free(root)
         raise TypeError(f"the schema of Avro is not read into these columns: {wanted}")
+    return 0
+
+
+cdef int make_binary(column_builder *out, const ArrowSchema *schema, wanted) except -1:
+    cdef int made = column_builder_make(out, schema, 0)
+    if made == -1:
+        raise MemoryError("no memory for values of Avro")
+    if made < 0 or out.kind != COLUMN_BINARY:
+        if made >= 0:
+            column_builder_free(out)
+        raise TypeError(f"values of Avro are binary, not {wanted}")
     return 0
 
 
