@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -32,7 +33,12 @@ def run(folder: Path, failing: list[str] | None, second: int) -> subprocess.Comp
         keep = f"mkdir -p {Path(CACHE).parent} && cp failing {CACHE};" if failing else ""
         first = f"{keep} exit 1"
     (folder / "Makefile").write_text(_MAKEFILE.format(first=first, second=second))
-    return subprocess.run(["bash", ".ci/run"], cwd=folder, capture_output=True, text=True, timeout=60)
+    # `make test WORKERS=0`, by which failures are tried again, tells this to every make below it.
+    of_make = ("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "WORKERS", "PYTEST_ADDOPTS")
+    env = {name: value for name, value in os.environ.items() if name not in of_make}
+    return subprocess.run(
+        ["bash", ".ci/run"], cwd=folder, env=env, capture_output=True, text=True, timeout=120
+    )
 
 
 def test_a_run_in_which_all_pass_says_nothing_of_failures(tmp_path: Path) -> None:
