@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ottla.broker import Cluster
+from tests.interop import nodes
 
 ROOT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
@@ -59,6 +60,7 @@ def test_the_pipeline_of_the_readme_does_what_it_says(java: None, tmp_path: Path
                 check=False,
             )
             assert done.returncode == 0, (line, done.stderr)
+            nodes.wait_until_marked(cluster.bootstrap)
             said = done.stdout
         assert said == '{"country":"Kenya","orders":1,"cents":450}\n'
 

@@ -14,7 +14,7 @@ import pytest
 
 from ottla.broker import Cluster
 from tests.docs.test_examples import ROOT
-from tests.interop import supervise
+from tests.interop import nodes, supervise
 from tests.interop.pipelines.runs import SHORT_LIVED
 from tests.spark.deployment.processes import environment
 
@@ -41,7 +41,7 @@ def shell(kafka: Cluster, tmp_path: Path) -> dict[str, str]:
 
 
 def test_the_steps_of_the_examples_write_what_is_shown(
-    shell: dict[str, str], java: None, tmp_path: Path
+    kafka: Cluster, shell: dict[str, str], java: None, tmp_path: Path
 ) -> None:
     broker, *following = steps()
     assert broker == ("ottla broker --port 9092", [])
@@ -50,6 +50,7 @@ def test_the_steps_of_the_examples_write_what_is_shown(
         in_folder = f"cd {shlex.quote(str(tmp_path))} && {command}"
         done = supervise.run(["sh", "-c", in_folder], text="", within=300, env=shell)
         assert done.returncode == 0, (command, done.stderr[-5000:])
+        nodes.wait_until_marked(kafka.bootstrap)
         if lines:
             # Of two partitions either may be read first.
             assert sorted(done.stdout.splitlines()) == sorted(lines), command

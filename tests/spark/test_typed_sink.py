@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import ottla.spark
 from ottla.broker import Cluster
+from tests.interop import nodes
 from tests.interop.confluent import committed_values, produce
 
 _WITHIN_S = 600
@@ -101,6 +102,7 @@ def test_columns_go_out_through_a_sink_in_foreach_batch_and_nulls_are_tombstones
         "customer AS key", "IF(customer IS NULL, NULL, struct(count, ARRAY(customer) AS of)) AS value"
     )
     run(removed.writeStream.outputMode("update").foreachBatch(sink), tmp_path)
+    nodes.wait_until_marked(kafka.bootstrap)
     written = {record.key: record.value for record in kafka.dump("copies") if not record.is_control}
     assert written == {None: None, "é".encode(): '{"count":1,"of":["é"]}'.encode()}
 

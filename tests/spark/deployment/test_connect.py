@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from ottla.broker import Cluster
-from tests.interop import supervise
+from tests.interop import nodes, supervise
 from tests.spark.deployment.conftest import ORDERS
 from tests.spark.deployment.processes import connect_server, environment, run_jobs
 
@@ -41,5 +41,6 @@ def test_a_connect_session_reads_and_writes_under_both_names(orders: Cluster, tm
         f"remote: done: copies: 1 micro-batch, {len(ORDERS):,} rows in, {len(ORDERS):,} out"
     )
     assert list(outcomes.values()) == [{"rows": len(ORDERS)}] * 4
+    nodes.wait_until_marked(orders.bootstrap)
     for topic in ("copied", "streamed", "replaced", "piped", "remote"):
         assert sorted(record.value or b"" for record in orders.dump(topic)) == ORDERS

@@ -10,6 +10,7 @@ from ottla.spark.sink.exactly_once.driver import _decide, commit_batch, start_ba
 from ottla.spark.sink.exactly_once.names import SinkNames
 from ottla.spark.sink.exactly_once.task import begin_attempt
 from ottla.spark.sink.exactly_once.values import BatchStart, TaskOutcome
+from tests.interop import nodes
 
 BILLING = SinkNames("billing")
 QUERY = "query-1"
@@ -55,7 +56,8 @@ def decide_and_die(cluster: Cluster, begun: BatchStart, batch: int, outcomes: li
 
 
 def committed(cluster: Cluster) -> list[bytes]:
-    """What readers of committed records get to see at this moment."""
+    """What readers of committed records get to see once every transaction that was ended has its markers."""
+    nodes.wait_until_marked(cluster.bootstrap)
     with Client(cluster.bootstrap, isolation_level="read_committed") as client:
         ends = client.admin.list_offsets("orders", isolation="read_committed")
         stops = {partition: end.offset for partition, end in ends.items() if end.offset}
