@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from demo.children import commands, say
@@ -86,16 +87,15 @@ def _run(table: TaskTable, running: Sequence[RunningPipeline], told: Iterator[li
     ended = threading.Event()
     obeying = threading.Thread(target=_obey, args=(table, told, ended), daemon=True)
     obeying.start()
-    ready: set[str] = set()
+    is_ready = False
     tasks = None
     while not ended.wait(_LOOK_S):
         for each in running:
             each.wait(0)  # raises when it has failed
             _report_batches(each)
-            ready.update(each.last)
-        if len(ready) == len(running):
+        if not is_ready and all(each.last for each in running):
+            is_ready = True
             say("ready")
-            ready.clear()
         if (now := table.count()) != tasks:
             tasks = now
             say("tasks", **asdict(now))
@@ -119,16 +119,15 @@ def _report_batches(running: RunningPipeline) -> None:
 def _obey(table: TaskTable, told: Iterator[list[str]], ended: threading.Event) -> None:
     for command in told:
         if command == ["kill", "worker"]:
-            _kill(table)
+            try:
+                _kill(table)
+            except (NoVictimError, Py4JError) as error:
+                say("no worker killed", why=str(error).partition("\n")[0])
     ended.set()
 
 
 def _kill(table: TaskTable) -> None:
-    try:
-        killed = kill_in_task(table)
-    except NoVictimError as error:
-        say("no worker killed", why=str(error))
-        return
+    killed = kill_in_task(table)
     failed = killed.attempt
     where = {"query": table.query(failed.stage), "stage": failed.stage, "task": failed.task}
     say("worker killed", pid=killed.pid, **where, error=failed.error)

@@ -28,8 +28,12 @@ _FROZEN_S: Final = 0.3
 _STUCK_S: Final = 1.0
 """When several are not done by then, one worker's end tells which is its own."""
 _SEARCH_S: Final = 30.0
+_SIGNAL_S: Final = 10.0
+"""A signal arrives when the process is on a core again."""
 _FAILS_S: Final = 5.0
 """Spark sees at once that a worker is gone: one that no task fails with was idle after all."""
+_FAILS_LATE_S: Final = 60.0
+"""Unless the machine is busy: a task that still runs may be the one."""
 _RETRIED_S: Final = 60.0
 
 _T = TypeVar("_T")
@@ -80,22 +84,41 @@ def _try(table: TaskTable, pid: int, tasks: list[Attempt]) -> Killed | None:
     except ProcessLookupError:
         return None
     try:
-        if not _holds_one_up(table, tasks):
+        if not _comes_to(pid, "T") or not _holds_one_up(table, tasks):
             return None
         os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:  # Spark itself has ended it
+        return None
     finally:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
-    # Its task may have begun after these.
-    found = _soon(lambda: _failed(table, [*tasks, *table.running()]) - before, _FAILS_S)
+    _comes_to(pid, "Z")
+    found = _wait_for_failure(table, tasks, before)
     return Killed(pid, min(found, key=lambda each: each.stage)) if found else None
+
+
+def _wait_for_failure(table: TaskTable, tasks: list[Attempt], before: set[Attempt]) -> set[Attempt]:
+    ran = [*tasks, *table.running()]
+
+    def failed() -> set[Attempt]:
+        # The task may have begun after these.
+        return _failed(table, [*ran, *table.running()]) - before
+
+    def failed_or_all_ended() -> bool:
+        return bool(failed()) or not any(_now(table, each).status == RUNNING for each in ran)
+
+    if found := _soon(failed, _FAILS_S):
+        return found
+    _soon(failed_or_all_ended, _FAILS_LATE_S)
+    return failed()
 
 
 def _holds_one_up(table: TaskTable, tasks: list[Attempt]) -> bool:
     began = time.monotonic()
     while True:
-        left = [each for each in tasks if _now(table, each).status == RUNNING]
+        # Before the look, which may take a while.
         frozen = time.monotonic() - began
+        left = [each for each in tasks if _now(table, each).status == RUNNING]
         if not left:
             return False
         if frozen > (_FROZEN_S if len(left) == 1 else _STUCK_S):
@@ -141,6 +164,17 @@ def _parent(pid: int) -> int:
 
 def _runs(pid: int) -> bool:
     """Whether it has something to do: a worker without a task waits for one."""
+    return _state(pid) == "R"
+
+
+def _comes_to(pid: int, state: str) -> bool:
+    """Whether it is in this state soon; no waiting for one that is gone."""
+    _soon(lambda: _state(pid) in (state, ""), _SIGNAL_S)
+    return _state(pid) == state
+
+
+def _state(pid: int) -> str:
+    """As ps has it: R runs, S waits, T is stopped, Z has ended; nothing of one that is gone."""
     with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "R"
-    return False
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return ""
