@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import ottla
@@ -49,8 +50,10 @@ def main() -> int:
     # What the demo's own clients have to say of a broker that is gone would be written across the screen.
     logging.getLogger("ottla").addHandler(logging.NullHandler())
     logging.getLogger("ottla").propagate = False
-    # As Ctrl-C: what was started is ended on the way out.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    # As Ctrl-C: what was started is ended on the way out, also when the terminal is closed.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
         return run(options.orders, options.rate, faults=not options.no_faults)
     except KeyboardInterrupt:
@@ -139,9 +142,11 @@ class Demo:
         with ThreadPoolExecutor(1) as pool:
             checking = pool.submit(check, bootstrap, range(state.of), report)
             self._until(checking.done, "the check")
-        state.verdict = checking.result()
-        good = not state.verdict.problems and not self._conductor.missed
-        state.enter("passed" if good else "failed", self._now)
+        verdict = checking.result()
+        if self._conductor.missed:
+            verdict = replace(verdict, problems=(*verdict.problems, "a fault has hit nothing"))
+        state.verdict = verdict
+        state.enter("failed" if verdict.problems else "passed", self._now)
         return self._show()
 
     # The loop

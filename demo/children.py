@@ -39,7 +39,7 @@ def commands() -> Iterator[list[str]]:
 
 
 class ChildError(RuntimeError):
-    """A process of the demo has failed; the message has the end of its log."""
+    """A process of the demo has failed; the message has its own words, or the end of its log."""
 
 
 class Child:
@@ -84,12 +84,11 @@ class Child:
     def running(self) -> bool:
         """Whether it still works; raises when it has failed."""
         code = self._process.poll()
-        if code:
-            self._reader.join(_STOP_S)
-            raise ChildError(self._failure(f"ended with code {code}"))
         if code is None:
             return True
         self._reader.join(_STOP_S)
+        if code:
+            raise ChildError(self._failure(f"ended with code {code}"))
         return False
 
     def tell(self, command: str) -> None:
@@ -106,17 +105,25 @@ class Child:
 
     def stop(self) -> None:
         """Ends it, and whatever it has started."""
-        self.finish()
-        if self._process.poll() is None:
-            self._process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(_STOP_S)
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        try:
+            self.finish()
+            if self._process.poll() is None:
+                self._process.terminate()
+                with suppress(subprocess.TimeoutExpired):
+                    self._process.wait(_STOP_S)
+        finally:
+            # Also when a second Ctrl-C comes meanwhile.
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._reader.join(_STOP_S)
 
     def _failure(self, what: str) -> str:
+        """Its own words, if it has found some and they have not been heard; else the end of its log."""
+        with self._lock:
+            for message in self._messages:
+                if message["event"] == "failed":
+                    return str(message["why"])
         said = self._log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
         return "\n  ".join([f"{self._module} {what}. The end of its log:", *said])
 

@@ -25,7 +25,7 @@ def runs(pid: int) -> bool:
     """Whether there is such a process; one that has ended may still have to be collected by init."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter when it ends while it is read
         return False
     return state not in "ZX"
 
@@ -69,8 +69,47 @@ def test_a_failure_is_told_with_the_end_of_the_log(tmp_path: Path, monkeypatch: 
     assert "no apples left" in str(failed.value)
 
 
+def test_a_child_that_says_why_it_fails_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when it has ended before it was listened to."""
+    name = module(
+        tmp_path,
+        monkeypatch,
+        "import sys\nfrom demo.children import say\nsay('failed', why='no apples left')\nsys.exit(1)\n",
+    )
+    with child(tmp_path, name) as started, pytest.raises(ChildError, match=r"^no apples left$"):
+        ended(started)
+
+
+def test_a_child_is_ended_also_by_one_who_does_not_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ignores SIGTERM, and a second Ctrl-C comes before its time is up."""
+    name = module(
+        tmp_path,
+        monkeypatch,
+        "import os, signal\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "from demo.children import say\n"
+        "say('deaf', pid=os.getpid())\n"
+        "while True:\n"
+        "    signal.pause()\n",
+    )
+
+    def interrupted(timeout: float | None = None) -> int:
+        raise KeyboardInterrupt
+
+    started = Child(tmp_path, name)
+    (said,) = eventually(started.news, "the child to ignore SIGTERM")
+    with monkeypatch.context() as impatient:
+        impatient.setattr(started._process, "wait", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            started.stop()
+    eventually(lambda: not runs(said["pid"]), "the child to end")
+    started.stop()
+
+
 def test_what_a_child_has_started_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also when the demo fails, and when the child will not hear of it."""
+    """Also when the demo fails."""
     name = module(
         tmp_path,
         monkeypatch,
