@@ -40,14 +40,17 @@ def main() -> None:
     over = threading.Event()
     with Cluster(NODES, topics=TOPICS, config=CONFIG, data_dir=options.data_dir) as cluster:
         say("cluster", bootstrap=cluster.bootstrap)
-        watcher = threading.Thread(target=_watch, args=(cluster, over))
-        watcher.start()
+        watch = NodeWatch(cluster)
+        watching = threading.Thread(target=_keep_looking, args=(watch, over))
+        watching.start()
         try:
             for command, node in commands():
                 carry_out(cluster, command, int(node))
+                # What it was told is seen at once: a node that is back before the next look was away all the same.
+                watch.look()
         finally:
             over.set()
-            watcher.join()
+            watching.join()
 
 
 def carry_out(cluster: Cluster, command: str, node: int) -> None:
@@ -59,13 +62,25 @@ def carry_out(cluster: Cluster, command: str, node: int) -> None:
         say("node started", node=node)
 
 
-def _watch(cluster: Cluster, over: threading.Event) -> None:
-    shown = None
+class NodeWatch:
+    """Says what has become of the nodes since the last look, from whichever thread."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._seen: list[tuple[int, bool, int, int]] | None = None
+        self._lock = threading.Lock()
+
+    def look(self) -> None:
+        with self._lock:
+            now = states(self._cluster)
+            if now != self._seen:
+                self._seen = now
+                say("nodes", partitions=sum(TOPICS.values()), nodes=now)
+
+
+def _keep_looking(watch: NodeWatch, over: threading.Event) -> None:
     while not over.wait(_LOOK_S):
-        now = states(cluster)
-        if now != shown:
-            shown = now
-            say("nodes", partitions=sum(TOPICS.values()), nodes=now)
+        watch.look()
 
 
 def states(cluster: Cluster) -> list[tuple[int, bool, int, int]]:
