@@ -17,8 +17,9 @@ Phase: TypeAlias = Literal["cluster", "spark", "flow", "finish", "check", "passe
 Mood: TypeAlias = Literal["plain", "announced", "broken", "mended"]
 
 HISTORY_S: Final = 120
-_QUIET_S: Final = 30.0
-"""Queries that have reported no micro-batch for so long have nothing more to write."""
+_QUIET_S: Final = 90.0
+"""Queries that have reported no micro-batch for so long have nothing more to write: one takes seconds, and on a busy
+machine longer."""
 _RATE_S: Final = 4
 """Rows per second are of so many seconds: more than a micro-batch takes."""
 
@@ -95,6 +96,11 @@ class Verdict:
     totals: int
     cents: int
     problems: tuple[str, ...] = ()
+
+    @property
+    def balance(self) -> str:
+        sign = "=" if self.orders == self.enriched + self.dead else "≠"
+        return f"in {self.orders:,} {sign} out {self.enriched:,} + dead letters {self.dead:,}"
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ def phase_text(frame: Frame) -> str:
             waiting = f": waiting for {frame.waiting_for}" if frame.waiting_for else ""
             return f"Starting Spark, {frame.waited:.0f} s{waiting}"
         case "flow":
-            left = (frame.of - counts.orders) / frame.rate
+            left = max(0, frame.of - counts.orders) / frame.rate
             fault = f"; {frame.fault}" if frame.fault else ""
             return f"{counts.orders:,} of {frame.of:,} orders are in, about {left:.0f} s to go{fault}"
         case "finish":
@@ -146,7 +146,7 @@ def _proof(frame: Frame) -> list[Text]:
         (f" {what} ", style), "by the count of confluent-kafka, which reads what is committed:"
     )
     numbers = Text.assemble(
-        f"   in {verdict.orders:,} = out {verdict.enriched:,} + dead letters {verdict.dead:,}   ",
+        f"   {verdict.balance}   ",
         (f"lost {verdict.lost:,}   duplicates {verdict.duplicates:,}", style),
     )
     if verdict.problems:
@@ -199,7 +199,9 @@ def _hops(frame: Frame, width: int) -> list[Text]:
     counts, rates = frame.counts, frame.rates
     room = min(HISTORY_S, width - _OTHERS - 2)
     top = _scale([rate for each in rates for rate in each.history[-room:]])
-    drawn = f"last {room} s, █ = {top:,.0f}"
+    drawn = f"{room} s, █ = {top:,.0f}"
+    if len(drawn) + len("last ") <= room:
+        drawn = f"last {drawn}"
     header = (
         f" {'topic':{_NAME}}{'orders':>{_COUNT}}{'a second':>{_RATE + 2}}  {drawn:{room}}"
         f"{'lag':>{_LAG - 2}}{'batch':>{_NUMBER}}{'took':>{_TOOK}}"

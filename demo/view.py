@@ -59,8 +59,7 @@ def proof(frame: Frame) -> list[str]:
     verdict = frame.verdict
     assert verdict is not None
     return [
-        f"in {verdict.orders:,} = out {verdict.enriched:,} + dead letters {verdict.dead:,}, "
-        f"lost {verdict.lost:,}, duplicates {verdict.duplicates:,}, "
+        f"{verdict.balance}, lost {verdict.lost:,}, duplicates {verdict.duplicates:,}, "
         f"{verdict.totals:,} windows of revenue of {money(verdict.cents)}: counted by confluent-kafka",
         *verdict.problems,
         f"{'passed' if frame.phase == 'passed' else 'FAILED'}, after {frame.elapsed:.0f} s",

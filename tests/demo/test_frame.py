@@ -76,8 +76,8 @@ def test_all_is_written_when_nothing_is_left_or_nothing_comes_any_more() -> None
     state.enter("finish", 1.0)
     assert not state.all_is_written(2.0)
     state.hear(batch(ENRICHED, read=10, written=10), 3.0)
-    assert not state.all_is_written(3.0)
-    assert state.all_is_written(60.0)
+    assert not state.all_is_written(60.0)
+    assert state.all_is_written(120.0)
     state.hear(batch(REVENUE, read=10), 3.5)
     assert state.all_is_written(3.5)
 

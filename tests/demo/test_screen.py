@@ -69,6 +69,21 @@ def test_a_row_has_what_a_hop_has_done() -> None:
     assert next(line for line in shown if line.startswith(" orders-dead")).split()[1] == "56"
 
 
+@pytest.mark.parametrize("acked", [100, 60_000, 900_000])
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_heads_of_columns_are_above_them_whatever_a_bar_stands_for(acked: int, width: int) -> None:
+    state = State(of=10_000_000, rate=1_500, faults=True)
+    state.enter("flow", 0.0)
+    state.frame(1.0)
+    state.hear({"event": "orders", "sent": acked, "acked": acked}, 2.0)
+    shown = text(state.frame(3.0), width)
+    (head,) = (line for line in shown if line.startswith(" topic"))
+    (enriched,) = (line for line in shown if line.startswith(" enriched"))
+    assert head.endswith("took")
+    assert len(head) == len(enriched) <= width
+    assert "s, █ = " in head
+
+
 def test_bars_of_brokers_have_a_cell_for_each_partition() -> None:
     shown = text(flowing().frame(40.5))
     assert [line[-12:] for line in shown if line.startswith(" broker ")] == [
@@ -130,6 +145,7 @@ def test_what_is_wrong_is_in_the_frame() -> None:
     state.enter("failed", 70.0)
     shown = "\n".join(text(state.frame(70.0)))
     assert " FAILED " in shown
+    assert "in 10 ≠ out 9 + dead letters 0   lost 1" in shown
     assert "lost: 7 (and 1 more)" in shown
 
 
