@@ -23,6 +23,7 @@ from ottla.spark.pipeline.running import RunningPipeline
 from ottla.spark.pipeline.runs import StreamRun
 from tests.cli.conftest import Ottla
 from tests.cli.shell import COMMAND
+from tests.interop.nodes import wait_until_marked
 
 WITHIN_S = 300.0
 """Seconds that Spark may take; only a failure takes that long."""
@@ -95,6 +96,7 @@ def test_a_pipeline_runs_until_it_is_told_to_stop_and_goes_on_from_there(
     assert (process.returncode, errors) == (0, "")
     assert output.splitlines()[0].startswith("copying: stopping")
     assert output.splitlines()[-1] == "copying: stopped: copies: 1 micro-batch, 1 row in, 1 out"
+    wait_until_marked(cluster.bootstrap)
     assert [record.value for record in cluster.dump("copies")] == [b'{"name":"A"}']
     status = json.loads(ottla("pipeline", "status", str(file), "--json").stdout)
     [sink] = status["sinks"]

@@ -15,6 +15,7 @@ from ottla.client.topic_partition import TopicPartition
 from ottla.spark.pipeline.model import Pipeline, TopicSink, TopicSource
 from ottla.spark.pipeline.progress import BatchProgress
 from ottla.spark.pipeline.running import RunningPipeline
+from tests.interop.nodes import wait_until_marked
 
 WITHIN_S = 120.0
 """Of a micro-batch; only a failure takes that long."""
@@ -63,6 +64,7 @@ def put_customer(kafka: Cluster, number: int, country: str | None) -> None:
 
 def committed(kafka: Cluster, topic: str) -> list[Any]:
     """What readers of committed records get; none of them would have to wait for an open transaction."""
+    wait_until_marked(kafka.bootstrap)
     with ottla.Client(kafka.bootstrap, isolation_level="read_committed") as client:
         partitions = [
             TopicPartition(topic, each.partition) for each in client.admin.describe_topic(topic).partitions
