@@ -97,7 +97,7 @@ class Demo:
     def _start_cluster(self) -> str:
         self._note("three brokers and Spark are started")
         self._show()
-        self._start("job", f"--checkpoints={self._folder / 'checkpoints'}")
+        self._start("job", f"--folder={self._folder / 'spark'}")
         self._start("cluster", f"--data-dir={self._folder / 'brokers'}")
         self._until(lambda: len(self._state.nodes) > 0, "the brokers")
         bootstrap = self._state.bootstrap

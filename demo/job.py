@@ -33,8 +33,6 @@ _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "1g",
-    # It lives for a minute: what the second compiler would make faster never pays for it.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
@@ -45,6 +43,8 @@ _SETTINGS = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
 }
+# It lives for a minute: what the second compiler would make faster never pays for it.
+_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _MASTER = "local[2,4]"
 """Two tasks at a time, each tried up to four times: by itself, local mode gives up after the first."""
 _LOOK_S = 0.2
@@ -52,15 +52,15 @@ _LOOK_S = 0.2
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m demo.job", description=__doc__.partition("\n")[0])
-    parser.add_argument("--checkpoints", required=True)
-    options = parser.parse_args()
+    parser.add_argument("--folder", type=Path, required=True, help="of all that Spark writes")
+    folder = parser.parse_args().folder
     say("waiting", what="Java to start")
-    spark = _session()
+    spark = _session(folder / "temporary")
     say("reached", what="Spark's Java process runs")
     told = commands()
     _, bootstrap = next(told)
     say("waiting", what="its two queries to be planned")
-    running = [_start(spark, path, bootstrap, options.checkpoints) for path in PIPELINES]
+    running = [_start(spark, path, bootstrap, folder / "checkpoints") for path in PIPELINES]
     say("reached", what="both queries have been planned")
     say("waiting", what="Python workers and first micro-batches")
     try:
@@ -71,15 +71,22 @@ def main() -> None:
     spark.stop()
 
 
-def _session() -> SparkSession:
+def _session(folder: Path) -> SparkSession:
+    """Its Java process, if it is killed, leaves nothing outside of this folder."""
+    folder.mkdir(parents=True)
+    settings = {
+        **_SETTINGS,
+        "spark.driver.extraJavaOptions": f"{_JAVA} -Djava.io.tmpdir={folder}",
+        "spark.local.dir": str(folder),
+    }
     builder = SparkSession.builder.master(_MASTER).appName("demo")
-    for name, value in _SETTINGS.items():
+    for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
 
-def _start(spark: SparkSession, path: Path, bootstrap: str, checkpoints: str) -> RunningPipeline:
-    places = {"kafka.bootstrap.servers": bootstrap, "checkpoint": f"{checkpoints}/{path.stem}"}
+def _start(spark: SparkSession, path: Path, bootstrap: str, checkpoints: Path) -> RunningPipeline:
+    places = {"kafka.bootstrap.servers": bootstrap, "checkpoint": str(checkpoints / path.stem)}
     return Pipeline.from_file(path, overrides=places).start(spark)
 
 
