@@ -97,8 +97,8 @@ def test_the_number_of_tasks_is_what_the_options_promise(sizes: list[int], plan:
     if plan.max_records_per_partition is not None:
         assert all(_size(task) <= plan.max_records_per_partition for task in tasks)
     else:
-        most = max(plan.target_partitions or 1, plan.min_partitions or 1, -(-sum(sizes) // plan.most_offsets))
-        assert len(tasks) <= most
+        most = (plan.target_partitions or 1) + sum(sizes) // plan.most_offsets
+        assert len(tasks) <= max(most, plan.min_partitions or 1)
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=8), st.integers(1, 4))
@@ -134,6 +134,9 @@ def test_without_a_target_every_range_has_a_task_of_its_own(sizes: list[int]) ->
         ([10] * 4, {"target_partitions": 4, "least_offsets": 20}, [[10, 10], [10, 10]]),
         ([10] * 4, {"target_partitions": 4, "least_offsets": 41}, [[10, 10, 10, 10]]),
         ([10] * 4, {"target_partitions": 1, "most_offsets": 10}, [[10], [10], [10], [10]]),
+        ([10] * 4, {"target_partitions": 2, "most_offsets": 20}, [[10, 10], [10, 10]]),
+        # Two run at a time: a third task would be alone.
+        ([10] * 6, {"target_partitions": 2, "most_offsets": 20}, [[10, 10], [10, 10], [10], [10]]),
         ([], {"target_partitions": 3}, []),
     ],
 )

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 _MAX_TRIGGER_DELAY: Final = 900.0
 _TARGET_PARTITIONS: Final = 8
-"""Where nothing is known of the cluster. Too low costs little: a task with a million offsets is not added to."""
+"""Where nothing is known of the cluster. Too low costs little: a task with four million offsets is not added to."""
 PARALLELISM: Final = "_ottla.parallelism"
 """How many tasks Spark runs at a time, as `register` knows it: the default of targetPartitions. Not for users."""
 TABLE: Final = "_ottla.table"

@@ -5,8 +5,8 @@ order of topics, partitions and offsets; each task reads a run of neighbours. Of
 runs, the one with the smallest largest run is taken.
 
 How many tasks there are: as many as targetPartitions says, but none for which there are too few offsets to be worth
-it, and more where a task would otherwise have so many that its own cost no longer counts. minPartitions is a
-promise, and maxRecordsPerPartition is one for tasks too.
+it, and twice as many, or three times, where each would otherwise have so many that its own cost no longer counts: a
+multiple, as that many run at a time. minPartitions is a promise, and maxRecordsPerPartition is one for tasks too.
 
 Pure: a function of the ranges and the fields of `Split`. In a stream these are stored with each batch (`checkpoint`),
 so that a batch that is run again is split as it was.
@@ -33,8 +33,9 @@ TaskRanges: TypeAlias = tuple[OffsetRange, ...]
 LEAST_OFFSETS: Final = 20_000
 """What a task is to have, on average, before there is a second one: with less, of records of 100 bytes, a second one
 takes as long as it saves, although a core is free for it."""
-MOST_OFFSETS: Final = 1_000_000
-"""What a task has, on average, when it takes so long that its own cost does not matter: no more are put together."""
+MOST_OFFSETS: Final = 4_000_000
+"""What a task has, on average, when its own cost no longer matters, and no more are put together. That cost is some
+65 ms of the second that so many records of 100 bytes take, and a task that fails is read anew as a whole."""
 
 
 class RangePartition(InputPartition):
@@ -85,8 +86,8 @@ class Split:
     def _count(self, sizes: Sequence[int], target: int) -> int:
         total = sum(sizes)
         worth = max(1, min(target, total // self.least_offsets))
-        wanted = max(worth, -(-total // self.most_offsets), self.min_partitions or 1)
-        return min(wanted, len(sizes))
+        times = -(-total // (worth * self.most_offsets))
+        return min(max(worth * times, self.min_partitions or 1), len(sizes))
 
 
 def _runs(sizes: Sequence[int], count: int, most: int | None) -> list[tuple[int, int]]:
