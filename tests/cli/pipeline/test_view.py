@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from ottla.cli.pipeline.view import JsonLines, Lines, Screen, short
+from ottla.cli.pipeline.view import JsonLines, Lines, Screen, opened, short
 from ottla.spark.pipeline.model import Pipeline, TopicSink, TopicSource
 from ottla.spark.pipeline.progress import BatchProgress
 
@@ -47,6 +49,29 @@ def drawn(screen: Screen, width: int, height: int) -> list[str]:
     assert all(len(line.rstrip()) <= width for line in lines), lines
     assert len(lines) < height, lines
     return lines
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_what_the_user_has_to_know_stays_on_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What changes in place goes back over its own lines, and over all that was written since."""
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with opened(pipeline("totals"), as_json=False, log=Path("/tmp/spark.log")) as view:
+        view.starting()
+        view.warned("something is left to do")
+        view.failed("it broke")
+    seen = terminal.getvalue()
+    up = "\x1b[1A"
+    assert up in seen
+    assert seen.rpartition(up)[2].endswith(
+        "ottla: something is left to do\nottla: it broke\nottla: Spark's log is /tmp/spark.log\n"
+    )
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (60, 12)])

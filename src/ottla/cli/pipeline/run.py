@@ -73,7 +73,7 @@ def run(
     _set_up_logging(debug)
     if remote is None:  # else the server reaches them, from wherever it is
         reach_brokers(pipeline)
-    with _spark_log(debug) as log, opened(pipeline, as_json=json, log=log) as view:
+    with _spark_log(debug) as log, opened(pipeline, as_json=json, log=log) as view, _warnings(view, debug):
         _run(pipeline, view, master, remote)
 
 
@@ -154,10 +154,25 @@ class _Signals:
 
 
 class _Warnings(logging.Handler):
-    """To what is standard error when there is something to say: Spark's log takes its place meanwhile."""
+    def __init__(self, view: View) -> None:
+        super().__init__(logging.WARNING)
+        self._view = view
 
     def emit(self, record: logging.LogRecord) -> None:
-        typer.echo(f"ottla: {record.getMessage()}", err=True)
+        self._view.warned(record.getMessage())
+
+
+@contextmanager
+def _warnings(view: View, debug: bool) -> Iterator[None]:
+    """Shows what the pipeline itself has to say to the user; with --debug, it is in the log."""
+    handler = _Warnings(view)
+    logger = logging.getLogger("ottla.spark.pipeline")
+    if not debug:
+        logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
 def _set_up_logging(debug: bool) -> None:
@@ -165,11 +180,6 @@ def _set_up_logging(debug: bool) -> None:
         level=logging.DEBUG if debug else logging.CRITICAL,
         format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
     )
-    if not debug:
-        # Of the pipeline itself: what is left to do for the user.
-        pipelines = logging.getLogger("ottla.spark.pipeline")
-        pipelines.handlers = [_Warnings()]
-        pipelines.setLevel(logging.WARNING)
     # Every call to the JVM would be in it.
     logging.getLogger("py4j").setLevel(logging.INFO if debug else logging.CRITICAL)
     from pyspark.logger import PySparkLogger

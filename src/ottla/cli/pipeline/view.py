@@ -75,6 +75,9 @@ class View(Protocol):
     def show(self, batches: Sequence[BatchProgress], states: Mapping[str, str], *, stopping: bool) -> None:
         """What has ended since the last call, and what the sinks do now."""
 
+    def warned(self, text: str) -> None:
+        """What is left to do for the user."""
+
     def failed(self, reason: str) -> None: ...
 
     def ended(self, *, stopped: bool) -> None: ...
@@ -93,8 +96,12 @@ def opened(pipeline: Pipeline, *, as_json: bool, log: Path | None) -> Iterator[V
     from rich.live import Live
 
     screen = Screen(pipeline, log)
-    with Live(screen, console=Console(), refresh_per_second=4, transient=False):
-        yield screen
+    try:
+        with Live(screen, console=Console(), refresh_per_second=4, transient=False):
+            yield screen
+    finally:
+        for text in screen.last_words:
+            typer.echo(text, err=True)
 
 
 def _stopping(totals: Mapping[str, Totals], states: Mapping[str, str]) -> str:
@@ -137,6 +144,10 @@ class Lines:
         if stopping and not self._is_stopping:
             self._is_stopping = True
             self._say(_stopping(self._of_run, states))
+
+    def warned(self, text: str) -> None:
+        self._flush()
+        typer.echo(f"ottla: {text}", err=True)
 
     def failed(self, reason: str) -> None:
         self._flush()
@@ -193,6 +204,9 @@ class JsonLines:
         if stopping:
             self._once("stopping", pipeline=self._name)
 
+    def warned(self, text: str) -> None:
+        typer.echo(f"ottla: {text}", err=True)
+
     def failed(self, reason: str) -> None:
         log = {} if self._log is None else {"log": str(self._log)}
         self._say("failed", pipeline=self._name, error=reason, **log)
@@ -241,6 +255,8 @@ class Screen:
         self._phase = "starting Spark"
         self._style = "yellow"
         self._events: deque[tuple[str, str]] = deque(maxlen=_EVENTS)
+        self.last_words: list[str] = []
+        """For standard error when the table stands still: before, its next change would wipe them away."""
         self._pauses = pipeline.trigger not in (None, "available-now")
 
     # What happens
@@ -263,12 +279,16 @@ class Screen:
         phase = _stopping(totals, states) if stopping else _phase(states)
         self._go(phase, "green" if phase in _COMES_AND_GOES else "yellow")
 
+    def warned(self, text: str) -> None:
+        self._event(text)
+        self.last_words.append(f"ottla: {text}")
+
     def failed(self, reason: str) -> None:
         self._go("failed", "red")
         self._event(reason)
-        typer.echo(f"ottla: {reason}", err=True)
+        self.last_words.append(f"ottla: {reason}")
         if self._log is not None:
-            typer.echo(f"ottla: Spark's log is {self._log}", err=True)
+            self.last_words.append(f"ottla: Spark's log is {self._log}")
 
     def ended(self, *, stopped: bool) -> None:
         for sink in self._sinks.values():
