@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -204,7 +205,14 @@ def test_what_cannot_be_ended_of_a_failed_query_is_said_with_the_command_that_do
 
     monkeypatch.setattr("ottla.spark.pipeline.running.start", start)
     monkeypatch.setattr("ottla.spark.pipeline.runs._API_TIMEOUT_MS", "300")
-    result = ottla("pipeline", "run", str(file), code=1)
+    # As the command has it, where no test has set up logging before.
+    root = logging.getLogger()
+    before = root.level
+    root.setLevel(logging.CRITICAL)
+    try:
+        result = ottla("pipeline", "run", str(file), code=1)
+    finally:
+        root.setLevel(before)
     warning, failure, _ = result.stderr.splitlines()
     assert warning.startswith("ottla: what the interrupted micro-batch of sink copies has left open stays so")
     assert "`ottla pipeline recover --sink copying-copies --finish`" in warning

@@ -165,13 +165,18 @@ class _Warnings(logging.Handler):
 @contextmanager
 def _warnings(view: View, debug: bool) -> Iterator[None]:
     """Shows what the pipeline itself has to say to the user; with --debug, it is in the log."""
+    if debug:
+        yield
+        return
     handler = _Warnings(view)
     logger = logging.getLogger("ottla.spark.pipeline")
-    if not debug:
-        logger.addHandler(handler)
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.WARNING)
     try:
         yield
     finally:
+        logger.setLevel(before)
         logger.removeHandler(handler)
 
 
