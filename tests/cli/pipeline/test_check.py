@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ottla.cli.pipeline.check import load
 from tests.cli.conftest import Ottla
 
 REVENUE = """\
@@ -52,6 +53,17 @@ def test_it_says_what_the_pipeline_is(ottla: Ottla, tmp_path: Path) -> None:
         ["checkpoint", str(tmp_path / "checkpoints"), ""],
     ]
     assert said.stderr == "ok\n"
+
+
+def test_once_is_what_is_there_now_and_a_batch_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "revenue.toml"
+    file.write_text(REVENUE)
+    assert [load(file).trigger, load(file, once=True).trigger] == ["5 seconds", "available-now"]
+    head = 'checkpoint = "checkpoints"\ntrigger = "5 seconds"\n'
+    watermark = 'watermark = { column = "at", delay = "10 seconds" }\n'
+    file.write_text(REVENUE.replace(head, 'mode = "batch"\n').replace(watermark, ""))
+    once = load(file, once=True)
+    assert (once.mode, once.trigger) == ("batch", None)
 
 
 def test_mistakes_are_named_with_their_lines_and_end_all_commands_alike(ottla: Ottla, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ And what all commands share that take such a file: its path, what beats it, its 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,10 +56,12 @@ def load(
     from ottla.spark.pipeline.model import Pipeline
 
     try:
-        return Pipeline.from_file(file, overrides=_overrides(bootstrap, checkpoint, conf, once))
+        pipeline = Pipeline.from_file(file, overrides=_overrides(bootstrap, checkpoint, conf))
     except OptionError as error:
         typer.echo(f"ottla: {error}", err=True)
         raise typer.Exit(2) from error
+    # A batch ends by itself.
+    return replace(pipeline, trigger="available-now") if once and pipeline.mode == "stream" else pipeline
 
 
 def reach_brokers(pipeline: Pipeline) -> None:
@@ -73,15 +76,13 @@ def reach_brokers(pipeline: Pipeline) -> None:
 
 
 def _overrides(
-    bootstrap: str | None, checkpoint: str | None, conf: Sequence[str] | None, once: bool
+    bootstrap: str | None, checkpoint: str | None, conf: Sequence[str] | None
 ) -> Mapping[str, str]:
     overrides = dict(pair(text, "--conf") for text in conf or ())
     if bootstrap is not None:
         overrides["kafka.bootstrap.servers"] = bootstrap
     if checkpoint is not None:
         overrides["checkpoint"] = checkpoint
-    if once:
-        overrides["trigger"] = "available-now"
     return overrides
 
 
