@@ -23,6 +23,9 @@ from tests.interop.brokers import Broker
 from tests.interop.waiting import eventually
 
 LONG = 60.0
+# What still reads a topic that was deleted would have a broker create it again, before the test does.
+NOT_CREATED: dict[str, Any] = {"allow_auto_create_topics": False}
+BY_HAND: dict[str, Any] = {**NOT_CREATED, "enable_auto_commit": False}
 
 
 @pytest.fixture
@@ -37,7 +40,7 @@ def group_id() -> str:
 
 @pytest.fixture
 def client(quick: Broker) -> Iterator[ottla.Client]:
-    with ottla.Client(quick.bootstrap) as client:
+    with ottla.Client(quick.bootstrap, **NOT_CREATED) as client:
         yield client
 
 
@@ -67,7 +70,7 @@ def test_offsets_are_not_committed_for_another_topic_of_the_same_name(
     client.admin.create_topic(topic, partitions=1)
     fill(client, topic, 10)
     with (
-        ottla.Client(quick.bootstrap, **{**options, "enable_auto_commit": False}) as kafka,
+        ottla.Client(quick.bootstrap, **{**options, **BY_HAND}) as kafka,
         kafka.consume(topic, group=group_id) as consumer,
     ):
         assert len(read(consumer, 10)) == 10
@@ -96,7 +99,7 @@ def test_offsets_of_a_topic_are_not_committed_once_its_successor_is_assigned(
     client.admin.create_topic(topic, partitions=1)
     fill(client, topic, 10)
     with (
-        ottla.Client(quick.bootstrap, **{**options, "enable_auto_commit": False}) as kafka,
+        ottla.Client(quick.bootstrap, **{**options, **BY_HAND}) as kafka,
         kafka.consume(topic, group=group_id) as consumer,
     ):
         assert len(read(consumer, 10)) == 10
